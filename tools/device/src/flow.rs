@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receive flow steering: tables of groups of entries, walked from the root for each frame.
+
+pub mod key;
