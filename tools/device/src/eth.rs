@@ -14,3 +14,4 @@ pub mod offload;
 pub mod rss;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod wqe;

@@ -2,3 +2,7 @@
 //! Receive flow steering: tables of groups of entries, walked from the root for each frame.
 
 pub mod key;
+pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod tree;

@@ -163,7 +163,7 @@ fn fill_misc(misc: &mut Mut<'_, ifc::fte_match_set_misc>, headers: &Headers) {
 }
 
 /// Which bits of a key count: the mask of a flow group.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask {
     bytes: [u8; KEY_LEN],
     enable: u8,
@@ -238,18 +238,14 @@ impl Mask {
         Value(value)
     }
 
-    /// Whether a frame has the value.
-    pub fn matches(&self, value: &Value, key: &Key) -> bool {
-        self.bytes
-            .iter()
-            .zip(&value.0)
-            .zip(&key.0)
-            .all(|((mask, value), key)| mask & key == *value)
+    /// The value that a frame has under this mask: it matches the entry with the same value.
+    pub fn of(&self, key: &Key) -> Value {
+        self.value(&key.0)
     }
 }
 
-/// The value of one flow table entry under the mask of its group.
-#[derive(Clone, PartialEq, Eq)]
+/// The value of one flow table entry, or of a frame, under the mask of a group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Value([u8; KEY_LEN]);
 
 impl Value {
@@ -314,9 +310,9 @@ mod tests {
         let mask = Mask::parse(&both(0xffff, 0xff), criteria::OUTER).unwrap();
         let tcp4 = mask.value(&both(0x0800, 6));
 
-        assert!(mask.matches(&tcp4, &key(&frame_v4(protocol::TCP, b""))));
-        assert!(!mask.matches(&tcp4, &key(&frame_v4(protocol::UDP, b""))));
-        assert!(!mask.matches(&tcp4, &key(&frame_v6(protocol::TCP, b""))));
+        assert_eq!(mask.of(&key(&frame_v4(protocol::TCP, b""))), tcp4);
+        assert_ne!(mask.of(&key(&frame_v4(protocol::UDP, b""))), tcp4);
+        assert_ne!(mask.of(&key(&frame_v6(protocol::TCP, b""))), tcp4);
     }
 
     #[test]
@@ -337,10 +333,10 @@ mod tests {
         let value = mask.value(&param);
         let plain = frame_v4(protocol::TCP, b"");
 
-        assert!(mask.matches(&value, &key(&tagged(&plain, 0x8100, 0x2005))));
-        assert!(!mask.matches(&value, &key(&tagged(&plain, 0x8100, 6))));
-        assert!(!mask.matches(&value, &key(&tagged(&plain, 0x88a8, 5))));
-        assert!(!mask.matches(&value, &key(&plain)));
+        assert_eq!(mask.of(&key(&tagged(&plain, 0x8100, 0x2005))), value);
+        assert_ne!(mask.of(&key(&tagged(&plain, 0x8100, 6))), value);
+        assert_ne!(mask.of(&key(&tagged(&plain, 0x88a8, 5))), value);
+        assert_ne!(mask.of(&key(&plain)), value);
     }
 
     #[test]
@@ -358,8 +354,8 @@ mod tests {
         multicast[0] |= 1;
 
         assert_eq!(unicast[..6], DMAC);
-        assert!(mask.matches(&value, &key(&multicast)));
-        assert!(!mask.matches(&value, &key(&unicast)));
+        assert_eq!(mask.of(&key(&multicast)), value);
+        assert_ne!(mask.of(&key(&unicast)), value);
     }
 
     #[test]
@@ -367,7 +363,7 @@ mod tests {
         let mask = Mask::parse(&[0; PARAM_LEN], 0).unwrap();
         let value = mask.value(&[0xff; PARAM_LEN]);
 
-        assert!(mask.matches(&value, &key(&frame_v6(protocol::UDP, b"x"))));
+        assert_eq!(mask.of(&key(&frame_v6(protocol::UDP, b"x"))), value);
     }
 
     #[test]

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! All flow tables of the receive domain, the rules between them, and the walk of a frame.
+
+use super::key::{Key, Mask};
+use super::table::{Action, Destination, Entry, Group, Miss, Table};
+use mlx5_hw::status::Status;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Tables one frame may visit. Levels only rise, so a single chain is at most 256 tables long; the
+/// bound also holds down trees of entries with many destinations.
+const MAX_VISITS: usize = 1024;
+
+/// What the flow table capabilities allow. Source: `flow_table_prop_layout` in mlx5_ifc.h.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// log2 of entries a table.
+    pub log_max_ft_size: u8,
+    /// log2 of tables.
+    pub log_max_ft_num: u8,
+    /// log2 of destinations an entry.
+    pub log_max_destination: u8,
+    /// Entries can be changed in place.
+    pub flow_modify_en: bool,
+    /// The root can be moved.
+    pub modify_root: bool,
+    /// A table can name another table for misses.
+    pub identified_miss_table_mode: bool,
+    /// The miss table can be changed later.
+    pub flow_table_modify: bool,
+}
+
+/// Why a steering command is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlowError {
+    /// No such table.
+    #[error("flow table {0:#x} does not exist")]
+    NoTable(u32),
+    /// No such group.
+    #[error("flow table {table:#x} has no group {group:#x}")]
+    NoGroup {
+        /// Table number.
+        table: u32,
+        /// Group number.
+        group: u32,
+    },
+    /// No such entry.
+    #[error("flow table {table:#x} has no entry {index:#x}")]
+    NoEntry {
+        /// Table number.
+        table: u32,
+        /// Flow index.
+        index: u32,
+    },
+    /// Too many tables.
+    #[error("all {0} flow tables are in use")]
+    Tables(usize),
+    /// The table is larger than the card allows.
+    #[error("log_size {asked} is above {max}")]
+    Size {
+        /// log2 of entries asked for.
+        asked: u8,
+        /// The limit.
+        max: u8,
+    },
+    /// A link to a table that is not behind this one.
+    #[error("flow table {to:#x} of level {to_level:#x} is not behind level {level:#x}")]
+    Level {
+        /// The table pointed at.
+        to: u32,
+        /// Its level.
+        to_level: u8,
+        /// The level of the table that points.
+        level: u8,
+    },
+    /// Something that the capabilities do not offer.
+    #[error("{0} is not supported")]
+    Unsupported(&'static str),
+    /// A range that is empty, leaves the table or overlaps another group.
+    #[error("flow indexes {start:#x}..={end:#x} are not free in flow table {table:#x}")]
+    Range {
+        /// Table number.
+        table: u32,
+        /// First flow index.
+        start: u32,
+        /// Last flow index.
+        end: u32,
+    },
+    /// An entry that is outside of its group.
+    #[error("flow index {index:#x} is not in group {group:#x} of flow table {table:#x}")]
+    Index {
+        /// Table number.
+        table: u32,
+        /// Group number.
+        group: u32,
+        /// Flow index.
+        index: u32,
+    },
+    /// An entry that is there already.
+    #[error("flow table {table:#x} has an entry {index:#x} already")]
+    Taken {
+        /// Table number.
+        table: u32,
+        /// Flow index.
+        index: u32,
+    },
+    /// More or fewer destinations than there can be.
+    #[error("{0} destinations")]
+    Destinations(usize),
+    /// The object is used by others.
+    #[error("{0} {1:#x} is in use")]
+    Busy(&'static str, u32),
+}
+
+impl FlowError {
+    /// The command status for it.
+    pub const fn status(self) -> Status {
+        match self {
+            Self::NoTable(_) | Self::NoGroup { .. } => Status::BadRes,
+            Self::NoEntry { .. } | Self::Index { .. } => Status::BadIndex,
+            Self::Tables(_) => Status::Limit,
+            Self::Busy(..) => Status::ResBusy,
+            Self::Taken { .. } => Status::BadResState,
+            Self::Size { .. }
+            | Self::Level { .. }
+            | Self::Unsupported(_)
+            | Self::Range { .. }
+            | Self::Destinations(_) => Status::BadParam,
+        }
+    }
+}
+
+/// Which parts of an entry a modification replaces: `modify_enable_mask` of SET_FLOW_TABLE_ENTRY.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Change {
+    /// The action.
+    pub action: bool,
+    /// The flow tag.
+    pub tag: bool,
+    /// The destinations.
+    pub destinations: bool,
+}
+
+/// Where the walk of a frame ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The TIR that gets the frame.
+    pub tirn: u32,
+    /// Flow tag of the entry that named it.
+    pub tag: u32,
+}
+
+/// All tables of the receive domain.
+#[derive(Default)]
+pub struct Tree {
+    tables: BTreeMap<u32, Table>,
+    root: Option<u32>,
+    last_table: u32,
+    last_group: u32,
+}
+
+impl Tree {
+    /// A table.
+    ///
+    /// # Errors
+    /// [`FlowError::NoTable`].
+    pub fn table(&self, id: u32) -> Result<&Table, FlowError> {
+        self.tables.get(&id).ok_or(FlowError::NoTable(id))
+    }
+
+    fn table_mut(&mut self, id: u32) -> Result<&mut Table, FlowError> {
+        self.tables.get_mut(&id).ok_or(FlowError::NoTable(id))
+    }
+
+    /// Number of tables.
+    pub fn len(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Whether there is no table.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// The root table.
+    pub fn root(&self) -> Option<u32> {
+        self.root
+    }
+
+    /// Makes a table and returns its number (24 bits, never 0).
+    ///
+    /// Any level is taken: the stock driver puts its anchor above the `max_ft_level` that it
+    /// demands (`ANCHOR_MIN_LEVEL` in core/fs_core.c).
+    ///
+    /// # Errors
+    /// Size, number of tables, or a miss table that is missing or not behind the new one.
+    pub fn create_table(
+        &mut self,
+        level: u8,
+        log_size: u8,
+        miss: Miss,
+        limits: &Limits,
+    ) -> Result<u32, FlowError> {
+        if log_size > limits.log_max_ft_size {
+            return Err(FlowError::Size {
+                asked: log_size,
+                max: limits.log_max_ft_size,
+            });
+        }
+        let max = 1usize << limits.log_max_ft_num.min(23);
+        if self.tables.len() >= max {
+            return Err(FlowError::Tables(max));
+        }
+        self.check_miss(level, miss, limits)?;
+        let id = next_id(&mut self.last_table, |id| self.tables.contains_key(&id));
+        self.tables.insert(id, Table::new(level, log_size, miss));
+        Ok(id)
+    }
+
+    fn check_miss(&self, level: u8, miss: Miss, limits: &Limits) -> Result<(), FlowError> {
+        match miss {
+            Miss::Default => Ok(()),
+            Miss::Table(_) if !limits.identified_miss_table_mode => {
+                Err(FlowError::Unsupported("a miss table"))
+            }
+            Miss::Table(to) => self.check_link(level, to),
+        }
+    }
+
+    fn check_link(&self, level: u8, to: u32) -> Result<(), FlowError> {
+        let to_level = self.table(to)?.level;
+        if to_level <= level {
+            return Err(FlowError::Level {
+                to,
+                to_level,
+                level,
+            });
+        }
+        Ok(())
+    }
+
+    /// Changes where misses of a table go.
+    ///
+    /// # Errors
+    /// As [`Tree::create_table`].
+    pub fn modify_miss(&mut self, id: u32, miss: Miss, limits: &Limits) -> Result<(), FlowError> {
+        if !limits.flow_table_modify {
+            return Err(FlowError::Unsupported("MODIFY_FLOW_TABLE"));
+        }
+        let level = self.table(id)?.level;
+        self.check_miss(level, miss, limits)?;
+        self.table_mut(id)?.miss = miss;
+        Ok(())
+    }
+
+    /// Removes a table. The root may go: then all frames are dropped until the next root.
+    ///
+    /// # Errors
+    /// [`FlowError::Busy`] while it has groups or another table points to it.
+    pub fn destroy_table(&mut self, id: u32) -> Result<(), FlowError> {
+        let table = self.table(id)?;
+        let pointed_at = self.tables.values().any(|other| {
+            other.miss == Miss::Table(id)
+                || other.entries().any(|entry| {
+                    matches!(&entry.action, Action::Forward(list)
+                        if list.contains(&Destination::Table(id)))
+                })
+        });
+        if !table.is_empty() || pointed_at {
+            return Err(FlowError::Busy("flow table", id));
+        }
+        self.tables.remove(&id);
+        if self.root == Some(id) {
+            self.root = None;
+        }
+        Ok(())
+    }
+
+    /// Makes a table the first one that a frame visits.
+    ///
+    /// # Errors
+    /// No such table, or a root is set and `modify_root` is not offered.
+    pub fn set_root(&mut self, id: u32, limits: &Limits) -> Result<(), FlowError> {
+        self.table(id)?;
+        if self.root.is_some() && !limits.modify_root {
+            return Err(FlowError::Unsupported("moving the root"));
+        }
+        self.root = Some(id);
+        Ok(())
+    }
+
+    /// Makes a group and returns its number.
+    ///
+    /// # Errors
+    /// [`FlowError::Range`] when the flow indexes are not free.
+    pub fn create_group(
+        &mut self,
+        id: u32,
+        start: u32,
+        end: u32,
+        mask: Mask,
+    ) -> Result<u32, FlowError> {
+        let table = self.table(id)?;
+        let size = 1u64 << table.log_size.min(32);
+        if start > end || u64::from(end) >= size || table.overlap(start, end).is_some() {
+            return Err(FlowError::Range {
+                table: id,
+                start,
+                end,
+            });
+        }
+        let mut last = self.last_group;
+        let group = next_id(&mut last, |group| table.group(group).is_some());
+        self.last_group = last;
+        self.table_mut(id)?
+            .add_group(group, Group::new(start, end, mask));
+        Ok(group)
+    }
+
+    /// A group of a table.
+    ///
+    /// # Errors
+    /// No such table or group.
+    pub fn group(&self, table: u32, group: u32) -> Result<&Group, FlowError> {
+        self.table(table)?
+            .group(group)
+            .ok_or(FlowError::NoGroup { table, group })
+    }
+
+    /// Removes a group.
+    ///
+    /// # Errors
+    /// [`FlowError::Busy`] while it has entries.
+    pub fn destroy_group(&mut self, table: u32, group: u32) -> Result<(), FlowError> {
+        if !self.group(table, group)?.is_empty() {
+            return Err(FlowError::Busy("flow group", group));
+        }
+        self.table_mut(table)?.remove_group(group);
+        Ok(())
+    }
+
+    /// The entry at a flow index.
+    ///
+    /// # Errors
+    /// No such table or entry.
+    pub fn entry(&self, table: u32, index: u32) -> Result<&Entry, FlowError> {
+        self.table(table)?
+            .entry(index)
+            .ok_or(FlowError::NoEntry { table, index })
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// No such table or group, an index outside of the group or in use, bad destinations.
+    pub fn add_entry(
+        &mut self,
+        id: u32,
+        index: u32,
+        entry: Entry,
+        limits: &Limits,
+    ) -> Result<(), FlowError> {
+        let group = self.group(id, entry.group)?;
+        if index < group.start || index > group.end {
+            return Err(FlowError::Index {
+                table: id,
+                group: entry.group,
+                index,
+            });
+        }
+        if self.table(id)?.entry(index).is_some() {
+            return Err(FlowError::Taken { table: id, index });
+        }
+        self.check_action(self.table(id)?.level, &entry.action, limits)?;
+        self.table_mut(id)?.set_entry(index, entry);
+        Ok(())
+    }
+
+    /// Changes parts of an entry; its match value stays.
+    ///
+    /// # Errors
+    /// As [`Tree::add_entry`]; the entry then is as it was.
+    pub fn modify_entry(
+        &mut self,
+        id: u32,
+        index: u32,
+        change: Change,
+        tag: u32,
+        action: Action,
+        limits: &Limits,
+    ) -> Result<(), FlowError> {
+        if !limits.flow_modify_en {
+            return Err(FlowError::Unsupported("modifying an entry"));
+        }
+        let mut entry = self.entry(id, index)?.clone();
+        if change.tag {
+            entry.tag = tag;
+        }
+        if change.action || change.destinations {
+            entry.action = match (action, entry.action) {
+                // A new list does not turn a drop into a forward, nor a new action the list.
+                (Action::Forward(_), Action::Drop) if !change.action => Action::Drop,
+                (Action::Forward(_), Action::Forward(old)) if !change.destinations => {
+                    Action::Forward(old)
+                }
+                (action, _) => action,
+            };
+        }
+        self.check_action(self.table(id)?.level, &entry.action, limits)?;
+        self.table_mut(id)?.set_entry(index, entry);
+        Ok(())
+    }
+
+    fn check_action(&self, level: u8, action: &Action, limits: &Limits) -> Result<(), FlowError> {
+        let Action::Forward(list) = action else {
+            return Ok(());
+        };
+        if list.is_empty() || list.len() > 1 << limits.log_max_destination.min(23) {
+            return Err(FlowError::Destinations(list.len()));
+        }
+        for destination in list {
+            if let Destination::Table(to) = destination {
+                self.check_link(level, *to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an entry.
+    ///
+    /// # Errors
+    /// No such table or entry.
+    pub fn remove_entry(&mut self, table: u32, index: u32) -> Result<(), FlowError> {
+        self.table_mut(table)?
+            .remove_entry(index)
+            .map(drop)
+            .ok_or(FlowError::NoEntry { table, index })
+    }
+
+    /// Whether an entry sends frames to a TIR.
+    pub fn uses_tir(&self, tirn: u32) -> bool {
+        let wanted = Destination::Tir(tirn);
+        self.tables.values().any(|table| {
+            table.entries().any(
+                |entry| matches!(&entry.action, Action::Forward(list) if list.contains(&wanted)),
+            )
+        })
+    }
+
+    /// The TIRs a frame goes to, each once.
+    pub fn walk(&self, key: &Key) -> Vec<Hit> {
+        let mut hits: Vec<Hit> = Vec::new();
+        let mut todo: Vec<u32> = self.root.into_iter().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(id) = todo.pop() {
+            if !seen.insert(id) || seen.len() > MAX_VISITS {
+                continue;
+            }
+            let Some(table) = self.tables.get(&id) else {
+                continue;
+            };
+            match table.lookup(key) {
+                None => {
+                    if let Miss::Table(next) = table.miss {
+                        todo.push(next);
+                    }
+                }
+                Some(Entry {
+                    action: Action::Drop,
+                    ..
+                }) => {}
+                Some(Entry {
+                    action: Action::Forward(list),
+                    tag,
+                    ..
+                }) => {
+                    for destination in list {
+                        match *destination {
+                            Destination::Table(next) => todo.push(next),
+                            Destination::Tir(tirn) => {
+                                if !hits.iter().any(|hit| hit.tirn == tirn) {
+                                    hits.push(Hit { tirn, tag: *tag });
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        hits
+    }
+}
+
+/// The next number behind `last` that is free: 24 bits, never 0, not reused at once.
+fn next_id(last: &mut u32, taken: impl Fn(u32) -> bool) -> u32 {
+    loop {
+        *last = if *last >= 0xff_ffff { 1 } else { *last + 1 };
+        if !taken(*last) {
+            return *last;
+        }
+    }
+}
