@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The parts of the driver that need no kernel, compiled for the host so that they can be tested
+//! there: work queue entries, CQEs, QP states, and the traffic of a channel over a device that
+//! exists in memory only. The files are the driver's own; nothing is copied.
+#![cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the driver uses it, here only the tests do")
+)]
+
+#[path = "../../../../drivers/rmlx5/wq.rs"]
+pub(crate) mod wq;
+
+/// Completion queues.
+#[path = "."]
+pub(crate) mod cq {
+    #[path = "../../../../drivers/rmlx5/cq/cqe.rs"]
+    pub(crate) mod cqe;
+}
+
+/// Queue pairs.
+#[path = "."]
+pub(crate) mod qp {
+    #[path = "../../../../drivers/rmlx5/qp/state.rs"]
+    pub(crate) mod state;
+}
+
+/// Channels.
+#[path = "."]
+pub(crate) mod channel {
+    #[path = "../../../../drivers/rmlx5/channel/backoff.rs"]
+    pub(crate) mod backoff;
+    #[path = "../../../../drivers/rmlx5/channel/endpoint.rs"]
+    pub(crate) mod endpoint;
+    #[path = "../../../../drivers/rmlx5/channel/flow.rs"]
+    pub(crate) mod flow;
+    #[path = "../../../../drivers/rmlx5/channel/handshake.rs"]
+    pub(crate) mod handshake;
+    #[path = "../../../../drivers/rmlx5/channel/latency.rs"]
+    pub(crate) mod latency;
+    #[path = "../../../../drivers/rmlx5/channel/layout.rs"]
+    pub(crate) mod layout;
+    #[path = "../../../../drivers/rmlx5/channel/options.rs"]
+    pub(crate) mod options;
+    #[path = "../../../../drivers/rmlx5/channel/pattern.rs"]
+    pub(crate) mod pattern;
+    #[path = "../../../../drivers/rmlx5/channel/tally.rs"]
+    pub(crate) mod tally;
+}
+
+#[cfg(test)]
+mod tests;
