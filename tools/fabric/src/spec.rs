@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a port is plugged into, as a person writes it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What a port is plugged into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkSpec {
+    /// Nothing: no carrier.
+    None,
+    /// A switch without any other port: carrier, and nobody answers.
+    Silent,
+    /// A cable whose other end comes to this socket path.
+    Listen(PathBuf),
+    /// A cable whose other end listens at this socket path; tried until it is there.
+    Connect(PathBuf),
+}
+
+/// A link description that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no link: use none, silent, listen:PATH or connect:PATH")]
+pub struct SpecError(String);
+
+impl FromStr for LinkSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        match text.split_once(':') {
+            None if text == "none" => Ok(Self::None),
+            None if text == "silent" => Ok(Self::Silent),
+            Some(("listen", path)) if !path.is_empty() => Ok(Self::Listen(path.into())),
+            Some(("connect", path)) if !path.is_empty() => Ok(Self::Connect(path.into())),
+            _ => Err(SpecError(text.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_parses_and_others_are_refused() {
+        assert_eq!("none".parse(), Ok(LinkSpec::None));
+        assert_eq!("silent".parse(), Ok(LinkSpec::Silent));
+        assert_eq!("listen:/a:b".parse(), Ok(LinkSpec::Listen("/a:b".into())));
+        assert_eq!("connect:x".parse(), Ok(LinkSpec::Connect("x".into())));
+        for bad in ["", "listen:", "up", "none:", "tcp:1"] {
+            assert!(bad.parse::<LinkSpec>().is_err(), "{bad}");
+        }
+    }
+}
