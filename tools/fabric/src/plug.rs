@@ -87,6 +87,7 @@ impl Plug {
             role,
             path: path.to_owned(),
             peer: None,
+            watched: false,
             scratch: Vec::new(),
         }
     }
