@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Static inline functions and macros of C headers, as functions that Rust can
+ * call. bindgen reads this file too; the prefix rmlx5_helper_ is dropped on the
+ * Rust side. Sorted by header.
+ */
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/device.h>
+#include <linux/dma-mapping.h>
+#include <linux/gfp.h>
+#include <linux/interrupt.h>
+#include <linux/pci.h>
+#include <linux/timekeeping.h>
+#include <linux/topology.h>
+#include <linux/workqueue.h>
+
+/* linux/completion.h */
+
+void rmlx5_helper_reinit_completion(struct completion *x)
+{
+	reinit_completion(x);
+}
+
+/* linux/cpumask.h */
+
+const struct cpumask *rmlx5_helper_cpumask_of(unsigned int cpu)
+{
+	return cpumask_of(cpu);
+}
+
+unsigned int rmlx5_helper_num_online_cpus(void)
+{
+	return num_online_cpus();
+}
+
+/* linux/device.h */
+
+int rmlx5_helper_dev_to_node(struct device *dev)
+{
+	return dev_to_node(dev);
+}
+
+void rmlx5_helper_set_dev_node(struct device *dev, int node)
+{
+	set_dev_node(dev, node);
+}
+
+/* linux/dma-mapping.h */
+
+int rmlx5_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
+{
+	return dma_mapping_error(dev, addr);
+}
+
+unsigned int rmlx5_helper_dma_get_max_seg_size(struct device *dev)
+{
+	return dma_get_max_seg_size(dev);
+}
+
+/* linux/gfp.h, linux/mm.h */
+
+struct page *rmlx5_helper_alloc_pages_node(int nid, gfp_t gfp,
+					   unsigned int order)
+{
+	return alloc_pages_node(nid, gfp, order);
+}
+
+void *rmlx5_helper_page_address(const struct page *page)
+{
+	return page_address(page);
+}
+
+/* linux/interrupt.h */
+
+int rmlx5_helper_irq_set_affinity_and_hint(unsigned int irq,
+					   const struct cpumask *mask)
+{
+	return irq_set_affinity_and_hint(irq, mask);
+}
+
+int rmlx5_helper_irq_update_affinity_hint(unsigned int irq,
+					  const struct cpumask *mask)
+{
+	return irq_update_affinity_hint(irq, mask);
+}
+
+/* linux/pci.h */
+
+int rmlx5_helper_pci_domain_nr(struct pci_bus *bus)
+{
+	return pci_domain_nr(bus);
+}
+
+int rmlx5_helper_pci_channel_offline(struct pci_dev *pdev)
+{
+	return pci_channel_offline(pdev);
+}
+
+struct pci_dev *rmlx5_helper_pci_upstream_bridge(struct pci_dev *dev)
+{
+	return pci_upstream_bridge(dev);
+}
+
+/* linux/timekeeping.h */
+
+u64 rmlx5_helper_ktime_get_ns(void)
+{
+	return ktime_get_ns();
+}
+
+/* linux/topology.h */
+
+int rmlx5_helper_cpu_to_node(int cpu)
+{
+	return cpu_to_node(cpu);
+}
+
+/* linux/workqueue.h */
+
+struct workqueue_struct *rmlx5_helper_alloc_workqueue(const char *name,
+						      unsigned int flags,
+						      int max_active)
+{
+	return alloc_workqueue("%s", flags, max_active, name);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Safe abstractions that the `kernel` crate lacks: code that waits to be moved there.
+//!
+//! Each file is one that could exist upstream. Nothing here knows a particular device. Unsafe code
+//! of the project lives in this crate only; drivers built on it deny it.
+//!
+//! | module | offers |
+//! |---|---|
+//! | [`pci`] | [`pci::BoundDevice`], the claim all resources keep; driver trait with error handlers, sysfs groups and shutdown; BARs; MPS, MRRS and link report; saved state; AER |
+//! | [`sysfs`] | typed attributes and groups |
+//! | [`completion`] | completions with timeout and reinit |
+//! | [`time`] | deadlines on the monotonic clock |
+//! | [`numa`] | nodes, spreading over nearby CPUs |
+//!
+//! What the `kernel` crate has and drivers should take from there: `sync::{Arc, Mutex, SpinLock,
+//! SpinLockIrq, CondVar}` (`SpinLockIrq` may be taken in hard interrupts), `sync::atomic`,
+//! `sync::barrier`, `time::{Delta, Instant}`, `debugfs`, module parameters.
+
+pub mod completion;
+pub mod numa;
+pub mod pci;
+pub mod sysfs;
+pub mod time;
+
+/// Prefix of messages that have no device.
+#[allow(non_upper_case_globals)]
+const __LOG_PREFIX: &[u8] = b"kernel_ext\0";
