@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Driver for ConnectX-class RoCE adapters.
 #![deny(unsafe_code)]
+#![allow(dead_code)]
 
 use core::fmt::Write;
 
@@ -16,6 +17,15 @@ kernel::pci_device_table!(
     (),
     [(pci::DeviceId::from_id(pci::Vendor::MELLANOX, 0x101d), ())]
 );
+
+mod buf;
+mod caps;
+mod cmd;
+mod eq;
+mod event;
+mod iseg;
+mod pages;
+mod uar;
 
 struct Driver;
 

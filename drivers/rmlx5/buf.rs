@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory that the device reads and writes: queue buffers, mailboxes, doorbell pages.
+//!
+//! A [`Buf`] is made of chunks that are contiguous for the device, so that a deep queue does not
+//! need one huge allocation. The device sees a list of 4 KiB pages (PAS). An entry whose size is a
+//! power of two never crosses a chunk.
+
+use kernel::{
+    device::{
+        Bound,
+        Device, //
+    },
+    dma::Coherent,
+    io::{
+        io_project,
+        io_read,
+        io_write,
+        Io, //
+    },
+    prelude::*, //
+};
+use kernel_ext::numa::Node;
+
+/// Bytes of one page of the list the device gets.
+pub(crate) const PAGE: usize = 4096;
+
+/// Bytes that must be contiguous at most.
+const CHUNK: usize = 64 * 1024;
+
+/// DMA memory, zeroed when allocated, at least one page.
+///
+/// All accessors check the range and fail with `ERANGE`; they never stop the kernel. Reads and
+/// writes of single bytes are volatile; ordering against the device is the caller's (`dma_mb`).
+/// The owner must know that the device has let go of the memory before it drops this.
+pub(crate) struct Buf {
+    chunks: KVec<Coherent<[u8]>>,
+    len: usize,
+}
+
+impl Buf {
+    /// Allocates `len` bytes, rounded up to whole pages, on `node` where possible.
+    ///
+    /// Sleeps. Fails with `ENOMEM`, or `EINVAL` when `len` is zero.
+    pub(crate) fn new(dev: &Device<Bound>, node: Node, len: usize) -> Result<Self> {
+        if len == 0 {
+            return Err(EINVAL);
+        }
+        let len = len.checked_next_multiple_of(PAGE).ok_or(ENOMEM)?;
+        let mut chunks = KVec::with_capacity(len.div_ceil(CHUNK), GFP_KERNEL)?;
+        let mut left = len;
+        while left > 0 {
+            let part = left.min(CHUNK);
+            let _ = node;
+            chunks.push(Coherent::zeroed_slice(dev, part, GFP_KERNEL)?, GFP_KERNEL)?;
+            left -= part;
+        }
+        Ok(Self { chunks, len })
+    }
+
+    /// Length in bytes, a multiple of [`PAGE`].
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Number of 4 KiB pages.
+    pub(crate) fn pages(&self) -> usize {
+        self.len / PAGE
+    }
+
+    /// Bus address of the byte at `at`.
+    pub(crate) fn address(&self, at: usize) -> Result<u64> {
+        let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
+        let offset = at % CHUNK;
+        if offset >= chunk.len() {
+            return Err(ERANGE);
+        }
+        // CAST: an offset within 64 KiB.
+        Ok(chunk.dma_address().wrapping_add(offset as u64))
+    }
+
+    /// Writes the page list, 8 bytes big endian a page, to the start of `pas`.
+    pub(crate) fn write_pas(&self, pas: &mut [u8]) -> Result {
+        for page in 0..self.pages() {
+            let address = self.address(page * PAGE)?;
+            let slot = pas.get_mut(page * 8..page * 8 + 8).ok_or(ERANGE)?;
+            slot.copy_from_slice(&address.to_be_bytes());
+        }
+        Ok(())
+    }
+
+    /// Reads one byte, volatile.
+    #[inline]
+    pub(crate) fn read8(&self, at: usize) -> Result<u8> {
+        let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
+        Ok(io_read!(chunk, [try: at % CHUNK]))
+    }
+
+    /// Writes one byte, volatile.
+    #[inline]
+    pub(crate) fn write8(&self, at: usize, value: u8) -> Result {
+        let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
+        io_write!(chunk, [try: at % CHUNK], value);
+        Ok(())
+    }
+
+    /// Copies out of the buffer.
+    pub(crate) fn read(&self, at: usize, to: &mut [u8]) -> Result {
+        let mut at = at;
+        let mut rest = to;
+        while !rest.is_empty() {
+            let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
+            let offset = at % CHUNK;
+            let n = rest.len().min(CHUNK - offset);
+            let (head, tail) = rest.split_at_mut_checked(n).ok_or(ERANGE)?;
+            // PANIC: the view is as long as `head` by the range.
+            io_project!(chunk, [try: offset..offset + n]).copy_to_slice(head);
+            rest = tail;
+            at += n;
+        }
+        Ok(())
+    }
+
+    /// Copies into the buffer.
+    pub(crate) fn write(&self, at: usize, from: &[u8]) -> Result {
+        let mut at = at;
+        let mut rest = from;
+        while !rest.is_empty() {
+            let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
+            let offset = at % CHUNK;
+            let n = rest.len().min(CHUNK - offset);
+            let (head, tail) = rest.split_at_checked(n).ok_or(ERANGE)?;
+            // PANIC: the view is as long as `head` by the range.
+            io_project!(chunk, [try: offset..offset + n]).copy_from_slice(head);
+            rest = tail;
+            at += n;
+        }
+        Ok(())
+    }
+
+    /// Zeroes the whole buffer. The device must not use it meanwhile.
+    pub(crate) fn clear(&self) -> Result {
+        let zero = [0u8; 256];
+        for at in (0..self.len).step_by(zero.len()) {
+            self.write(at, &zero)?;
+        }
+        Ok(())
+    }
+}

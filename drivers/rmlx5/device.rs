@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+//! One card, from probe to unbind.
+//!
+//! A device lives through generations: [`Device::up`] begins one, [`Device::lost`] or
+//! [`Device::shut`] ends it. Host memory, vectors and interrupts stay; what the device knows is made
+//! anew. All three run under the PCI core's device lock (probe, remove, error and reset callbacks).
+//!
+//! The order of the fields is the teardown plan: interrupts and queues first, then what commands
+//! need, BAR and PCI device last.
+
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        Arc,
+        SetOnce,
+        SpinLockIrq, //
+    }, //
+};
+use kernel_ext::{
+    numa::Node,
+    pci::{
+        Bar,
+        BoundDevice,
+        Enabled, //
+    },
+};
+
+use crate::{
+    boot::{
+        self,
+        Boot,
+        Caller,
+        Progress, //
+    },
+    caps::Caps,
+    cmd::{
+        queue::Verdict,
+        Cmd, //
+    },
+    eq::sink::CompEq,
+    event::Registry,
+    health::Health,
+    irq::Eqs,
+    iseg::Iseg,
+    pages::{
+        Pages,
+        Requests, //
+    },
+    recovery::{
+        Recovery,
+        State, //
+    },
+    uar::{
+        Mapping,
+        Uar, //
+    },
+    worker::Worker, //
+};
+
+/// What changes with each generation.
+struct Current {
+    caps: Option<Caps>,
+    uar: Option<Arc<Uar>>,
+    progress: Progress,
+}
+
+/// A card. Shared by everything that works on it; dropped at the end of unbind.
+#[pin_data]
+pub(crate) struct Device {
+    /// Vectors and event queues, from the first bring-up on.
+    eqs: SetOnce<Eqs>,
+    /// Polls the firmware's health.
+    pub(crate) health: Arc<Health>,
+    /// Answers page requests.
+    worker: Arc<Worker>,
+    requests: Arc<Requests>,
+    /// Asynchronous events.
+    pub(crate) events: Arc<Registry>,
+    #[pin]
+    current: SpinLockIrq<Current>,
+    /// Generations and who takes part in them.
+    #[pin]
+    pub(crate) recovery: Recovery,
+    /// The command interface.
+    pub(crate) cmd: Arc<Cmd>,
+    /// Pages the firmware borrows. After `cmd`: the queue is gone when they are freed.
+    #[pin]
+    pub(crate) pages: Pages,
+    /// Initialization segment.
+    pub(crate) iseg: Arc<Iseg>,
+    /// BAR0, for UAR pages.
+    pub(crate) bar: Bar,
+    enabled: Enabled,
+    /// Node the card is attached to.
+    pub(crate) node: Node,
+    /// The PCI device. Last: the driver is bound as long as a claim exists.
+    pub(crate) pdev: BoundDevice,
+}
+
+impl Device {
+    /// Enables the PCI device and allocates what every generation needs. The card is not touched
+    /// beyond reading its first registers.
+    pub(crate) fn new(pdev: &BoundDevice) -> Result<Arc<Self>> {
+        let enabled = Enabled::new(pdev)?;
+        pdev.set_dma_mask(64).or_else(|_| pdev.set_dma_mask(32))?;
+        pdev.set_dma_segment(2 << 30);
+        let bar = Bar::claim(pdev, 0, c"rmlx5")?;
+        let iseg = Arc::new(Iseg::new(&bar)?, GFP_KERNEL)?;
+        if iseg.gone() {
+            dev_err!(pdev, "PCIe Link Down: device does not answer\n");
+            return Err(ENODEV);
+        }
+        let node = Node::of_device(pdev.device());
+        let cmd = Cmd::new(pdev, iseg.clone(), node)?;
+        let worker = Worker::new()?;
+        let requests = Requests::new(worker.clone())?;
+        let events = Arc::pin_init(Registry::new(), GFP_KERNEL)?;
+        let health = Health::new(pdev, iseg.clone())?;
+        Arc::pin_init(
+            try_pin_init!(Self {
+                eqs: SetOnce::new(),
+                health,
+                worker,
+                requests,
+                events,
+                current <- new_spinlock_irq!(Current {
+                    caps: None,
+                    uar: None,
+                    progress: Progress::Nothing,
+                }),
+                recovery <- Recovery::new(),
+                cmd,
+                pages <- Pages::new(pdev.clone()),
+                iseg,
+                bar,
+                enabled,
+                node,
+                pdev: pdev.clone(),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Begins a generation: everything up to armed event queues. The device was just found, or
+    /// reset. On failure the caller ends it with [`Device::shut`].
+    pub(crate) fn up(self: &Arc<Self>, caller: Caller) -> Result {
+        self.pages.forget(&self.requests);
+        self.progress(Progress::Nothing);
+        self.enabled.set_master();
+        let ready = Boot::begin(self, caller)?
+            .enable()?
+            .configure()?
+            .initialise()?;
+        let caps = ready.caps();
+        let previous = {
+            let mut current = self.current.lock();
+            current.caps = Some(caps);
+            current.uar.take()
+        };
+        let uar = Uar::alloc(&self.cmd, &self.bar, Mapping::Uncached, previous)?;
+        self.current.lock().uar = Some(uar.clone());
+        if self.eqs.as_ref().is_none() {
+            let eqs = Eqs::new(self, &caps)?;
+            self.eqs.populate(eqs);
+        }
+        self.eqs.as_ref().ok_or(EINVAL)?.create(&self.cmd, &uar)?;
+        self.worker.open(self)?;
+        self.recovery.next_generation();
+        Ok(())
+    }
+
+    /// The generation is over and the device cannot be talked to: all waiters return, nothing is
+    /// sent or rung any more. Does not sleep for the device. Any process context.
+    pub(crate) fn lost(&self, verdict: Verdict) {
+        self.cmd.fail(verdict);
+        if let Some(eqs) = self.eqs.as_ref() {
+            eqs.stop();
+        }
+        self.cmd.use_polling();
+        self.worker.close();
+        self.progress(Progress::Nothing);
+    }
+
+    /// Ends the generation in order, as far as the device helps. Afterwards the device does not
+    /// master the bus any more, whatever it thinks.
+    pub(crate) fn shut(&self) {
+        self.worker.close();
+        if let Some(eqs) = self.eqs.as_ref() {
+            eqs.destroy(&self.cmd);
+        }
+        self.cmd.use_polling();
+        let (progress, uar) = {
+            let current = self.current.lock();
+            (current.progress, current.uar.clone())
+        };
+        if let Some(uar) = uar {
+            if progress >= Progress::Initialised {
+                uar.dealloc(&self.cmd);
+            }
+        }
+        boot::undo(self, progress);
+        self.progress(Progress::Nothing);
+        self.cmd.fail(Verdict::Dead);
+        self.enabled.clear_master();
+    }
+
+    /// Lets go of the card for good: participants first, then the hardware. At unbind.
+    pub(crate) fn close(&self) {
+        self.health.stop();
+        self.recovery.close_all();
+        self.shut();
+        self.recovery.go(State::Dead);
+        self.events.clear();
+        self.pages.free();
+        self.current.lock().uar.take();
+    }
+
+    /// Enables the PCI function again after a slot reset: its configuration space is restored and
+    /// saved state stays for the next time.
+    pub(crate) fn reenable(&self) -> Result {
+        self.enabled.enable()?;
+        self.pdev.restore_state();
+        Ok(())
+    }
+
+    /// Switches bus mastering off, for a device whose generation is over.
+    pub(crate) fn quiesce(&self) {
+        self.enabled.clear_master();
+    }
+
+    /// Notes how far the device is.
+    pub(crate) fn progress(&self, progress: Progress) {
+        self.current.lock().progress = progress;
+    }
+
+    /// The capabilities of the current generation. `ENODEV` before the first one.
+    pub(crate) fn caps(&self) -> Result<Caps> {
+        self.current.lock().caps.ok_or(ENODEV)
+    }
+
+    /// The UAR page of the current generation for EQ, CQ and plain send doorbells; uncached.
+    pub(crate) fn uar(&self) -> Result<Arc<Uar>> {
+        self.current.lock().uar.clone().ok_or(ENODEV)
+    }
+
+    /// Vectors and event queues; `None` before the first bring-up.
+    pub(crate) fn eqs(&self) -> Option<&Eqs> {
+        self.eqs.as_ref()
+    }
+
+    /// The completion EQ of completion vector `index`.
+    pub(crate) fn comp_eq(&self, index: usize) -> Option<&CompEq> {
+        self.eqs.as_ref()?.completions().get(index)
+    }
+
+    /// Answers the page requests that have come. Runs in the worker.
+    pub(crate) fn answer_pages(&self) {
+        self.pages.answer(&self.cmd, &self.requests);
+    }
+}

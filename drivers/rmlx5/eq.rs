@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Event queues: how the device tells the host that something happened.
+//!
+//! A queue is a ring of 64-byte entries with an owner bit that toggles with each lap. The device
+//! raises the queue's vector once when it is armed and has something. The driver reads a bounded
+//! number of entries per interrupt, tells the device how far it got and arms again; arming with
+//! entries left fires at once, so nothing waits for the next event.
+//!
+//! The object and its memory live from the first bring-up to unbind, so that interrupts, names and
+//! memory stay what they are across resets; [`Eq::create`] makes the device use it, per generation.
+//!
+//! Lock order: 1. the ring of a queue, 2. what its sink locks. Both are taken in hard interrupts.
+
+pub(crate) mod sink;
+
+use kernel::{
+    new_spinlock_irq,
+    prelude::*,
+    sync::{
+        barrier::{
+            self,
+            dma_mb, //
+        },
+        Arc,
+        SpinLockIrq, //
+    }, //
+};
+use kernel_ext::{
+    numa::Node,
+    pci::BoundDevice, //
+};
+use mlx5_hw::{
+    field,
+    field::{
+        Mut,
+        Ref, //
+    },
+    ifc,
+    raw,
+    ring::{
+        Counter,
+        Ring, //
+    },
+    span,
+    wire, //
+};
+
+use crate::{
+    buf::Buf,
+    cmd::{
+        queue::Counter as Count,
+        Cmd,
+        CmdError,
+        Command,
+        CompletionSource, //
+    },
+    event::{
+        Event,
+        EQE, //
+    },
+    plain_command,
+    uar::Uar, //
+};
+
+/// Entries handled per interrupt, as in the C driver (`MLX5_EQ_POLLING_BUDGET` in core/eq.c).
+const BUDGET: u32 = 128;
+/// Entries that the ring has beyond what was asked for, so that a burst fits.
+const SPARE: u32 = 128;
+/// Offset of the owner byte.
+const OWNER: usize = wire!(mlx5_eqe, owner).offset();
+
+/// What a queue's events are for.
+pub(crate) trait Sink: Send + Sync {
+    /// Handles one event. Hard interrupt context, interrupts off, under the lock of the ring:
+    /// bounded, no sleep.
+    fn event(&self, event: Event);
+}
+
+/// What an interrupt vector serves.
+pub(crate) trait Source: Send + Sync {
+    /// Handles what is there, at most the budget; the number of entries. Any context.
+    fn service(&self) -> u32;
+}
+
+/// CREATE_EQ.
+struct CreateEq<'a> {
+    buf: &'a Buf,
+    log_size: u8,
+    vector: u16,
+    uar: u32,
+    mask: u64,
+}
+
+impl Command for CreateEq<'_> {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_EQ;
+    type In = ifc::create_eq_in;
+    type Out = ifc::create_eq_out;
+    type Output = u8;
+
+    fn in_tail(&self) -> usize {
+        self.buf.pages() * 8
+    }
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.set(field!(create_eq_in, event_bitmask[0]), self.mask);
+        input.with(span!(create_eq_in, eq_context_entry), |eqc| {
+            eqc.set(field!(eqc, log_eq_size), self.log_size.into())
+                .set(field!(eqc, uar_page), self.uar.into())
+                .set(field!(eqc, intr), self.vector.into())
+                .set(field!(eqc, log_page_size), 0);
+        });
+        self.buf.write_pas(input.raw(span!(create_eq_in, pas)))
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u8> {
+        // CAST: an 8-bit field.
+        Some(output.get(field!(create_eq_out, eq_number)) as u8)
+    }
+}
+
+plain_command! {
+    /// DESTROY_EQ.
+    DestroyEq, MLX5_CMD_OP_DESTROY_EQ, destroy_eq_in, destroy_eq_out, number: u8 => eq_number
+}
+
+/// What the device knows of the queue in this generation.
+struct Live {
+    number: u8,
+    uar: Arc<Uar>,
+}
+
+struct Entries {
+    ring: Ring,
+    consumer: Counter,
+    live: Option<Live>,
+}
+
+impl Entries {
+    /// Sets all owner bits to "not yet written". The device must not use the ring.
+    fn preset(&mut self, buf: &Buf) -> Result {
+        self.consumer = Counter::default();
+        buf.clear()?;
+        for slot in 0..self.ring.entries() {
+            // CAST: rings are small.
+            buf.write8(slot as usize * EQE + OWNER, 1)?;
+        }
+        Ok(())
+    }
+
+    /// The next entry, if the device has written it.
+    fn next(&mut self, buf: &Buf) -> Option<[u8; EQE]> {
+        // CAST: rings are small.
+        let at = self.ring.slot(self.consumer) as usize * EQE;
+        let owner = buf.read8(at + OWNER).ok()?;
+        if owner & 1 != self.ring.owner(self.consumer) {
+            return None;
+        }
+        // The owner bit before the rest.
+        dma_mb(barrier::Read);
+        let mut entry = [0u8; EQE];
+        buf.read(at, &mut entry).ok()?;
+        self.consumer = self.consumer.plus(1);
+        Some(entry)
+    }
+}
+
+/// An event queue with its sink.
+#[pin_data]
+pub(crate) struct Eq<S: Sink> {
+    buf: Buf,
+    #[pin]
+    entries: SpinLockIrq<Entries>,
+    vector: u16,
+    mask: u64,
+    /// Where the events go.
+    pub(crate) sink: S,
+    /// Entries handled so far.
+    pub(crate) events: Count,
+    /// Calls of [`Source::service`] that found something.
+    pub(crate) rounds: Count,
+}
+
+impl<S: Sink> Eq<S> {
+    /// Allocates a ring for at least `wanted` entries on `node`. The device does not know it yet.
+    pub(crate) fn new(
+        pdev: &BoundDevice,
+        node: Node,
+        wanted: u32,
+        vector: u16,
+        mask: u64,
+        sink: S,
+    ) -> Result<Arc<Self>> {
+        let entries = wanted
+            .checked_add(SPARE)
+            .and_then(u32::checked_next_power_of_two)
+            .ok_or(EINVAL)?;
+        // CAST: below 32.
+        let ring = Ring::new(entries.trailing_zeros() as u8).ok_or(EINVAL)?;
+        // CAST: `usize` has 64 bits here.
+        let bytes = (entries as usize).checked_mul(EQE).ok_or(EINVAL)?;
+        let buf = Buf::new(pdev.device(), node, bytes)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                buf,
+                entries <- new_spinlock_irq!(Entries {
+                    ring,
+                    consumer: Counter::default(),
+                    live: None,
+                }),
+                vector,
+                mask,
+                sink,
+                events: Count::default(),
+                rounds: Count::default(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Makes the device use the queue, and arms it. Sleeps.
+    pub(crate) fn create(&self, cmd: &Cmd, uar: &Arc<Uar>) -> Result<u8, CmdError> {
+        let log_size = {
+            let mut entries = self.entries.lock();
+            entries.live = None;
+            // The ranges are those of the buffer itself: this cannot fail.
+            let _ = entries.preset(&self.buf);
+            entries.ring.log()
+        };
+        let number = cmd.exec(&CreateEq {
+            buf: &self.buf,
+            log_size,
+            vector: self.vector,
+            uar: uar.index(),
+            mask: self.mask,
+        })?;
+        let mut entries = self.entries.lock();
+        uar.eq_arm(number, entries.consumer);
+        entries.live = Some(Live {
+            number,
+            uar: uar.clone(),
+        });
+        Ok(number)
+    }
+
+    /// Takes the queue away from the device; an answer is not needed. Sleeps.
+    pub(crate) fn destroy(&self, cmd: &Cmd) {
+        if let Some(number) = self.stop() {
+            // Whatever the device says, the queue is not touched again before a reset.
+            let _ = cmd.exec(&DestroyEq { number });
+        }
+    }
+
+    /// Forgets what the device knows: no more doorbells, no more events. Any context.
+    pub(crate) fn stop(&self) -> Option<u8> {
+        let live = self.entries.lock().live.take();
+        live.map(|live| live.number)
+    }
+
+    /// The number the device gave it, while it is in use.
+    pub(crate) fn number(&self) -> Option<u8> {
+        self.entries.lock().live.as_ref().map(|live| live.number)
+    }
+}
+
+impl<S: Sink> Source for Eq<S> {
+    fn service(&self) -> u32 {
+        let mut guard = self.entries.lock();
+        let entries = &mut *guard;
+        if entries.live.is_none() {
+            return 0;
+        }
+        let mut n = 0;
+        while n < BUDGET {
+            let Some(entry) = entries.next(&self.buf) else {
+                break;
+            };
+            self.sink.event(Event::parse(&entry));
+            n += 1;
+        }
+        if let Some(live) = &entries.live {
+            live.uar.eq_arm(live.number, entries.consumer);
+        }
+        if n != 0 {
+            self.rounds.inc();
+            self.events.add(n.into());
+        }
+        n
+    }
+}
+
+impl CompletionSource for Eq<sink::Commands> {
+    fn poll(&self) {
+        self.service();
+    }
+}
