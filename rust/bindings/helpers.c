@@ -10,6 +10,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/gfp.h>
 #include <linux/interrupt.h>
+#include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/timekeeping.h>
 #include <linux/topology.h>
@@ -41,9 +42,26 @@ int rmlx5_helper_dev_to_node(struct device *dev)
 	return dev_to_node(dev);
 }
 
-void rmlx5_helper_set_dev_node(struct device *dev, int node)
+/*
+ * Allocations for a device take the device's node. These two lend it another
+ * one for the duration of an allocation, one device at a time.
+ */
+static DEFINE_MUTEX(rmlx5_node_lock);
+
+int rmlx5_helper_dev_node_lend(struct device *dev, int node)
 {
+	int own;
+
+	mutex_lock(&rmlx5_node_lock);
+	own = dev_to_node(dev);
 	set_dev_node(dev, node);
+	return own;
+}
+
+void rmlx5_helper_dev_node_return(struct device *dev, int own)
+{
+	set_dev_node(dev, own);
+	mutex_unlock(&rmlx5_node_lock);
 }
 
 /* linux/dma-mapping.h */

@@ -10,17 +10,23 @@
 //! | [`sysfs`] | typed attributes and groups |
 //! | [`completion`] | completions with timeout and reinit |
 //! | [`time`] | deadlines on the monotonic clock |
-//! | [`numa`] | nodes, spreading over nearby CPUs |
+//! | [`numa`] | nodes, spreading over nearby CPUs, coherent memory on a node |
+//! | [`dma`] | masks and limits, pages mapped for the device |
+//! | [`irq`] | MSI-X vectors with names, owned handlers and affinity |
+//! | [`workqueue`] | own queues, tasks that are cancelled when dropped |
 //!
 //! What the `kernel` crate has and drivers should take from there: `sync::{Arc, Mutex, SpinLock,
 //! SpinLockIrq, CondVar}` (`SpinLockIrq` may be taken in hard interrupts), `sync::atomic`,
 //! `sync::barrier`, `time::{Delta, Instant}`, `debugfs`, module parameters.
 
 pub mod completion;
+pub mod dma;
+pub mod irq;
 pub mod numa;
 pub mod pci;
 pub mod sysfs;
 pub mod time;
+pub mod workqueue;
 
 /// Prefix of messages that have no device.
 #[allow(non_upper_case_globals)]

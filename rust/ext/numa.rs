@@ -4,7 +4,7 @@
 //! C headers: [`include/linux/numa.h`](srctree/include/linux/numa.h),
 //! [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h)
 
-use kernel::{cpu::CpuId, device};
+use kernel::{cpu::CpuId, device, dma::Coherent, prelude::*};
 use rmlx5_bindings as bindings;
 
 /// A node, or none: `NUMA_NO_NODE` lets the allocator choose.
@@ -51,4 +51,49 @@ impl Node {
 pub fn online_cpus() -> u32 {
     // SAFETY: Always safe to call.
     unsafe { bindings::num_online_cpus() }
+}
+
+/// Allocates `len` zeroed bytes for DMA, contiguous for the device, on `node` if there is memory.
+///
+/// Sleeps. Allocations with a node run one at a time.
+///
+/// # Errors
+///
+/// `ENOMEM`, and `EINVAL` when `len` is zero.
+pub fn coherent(
+    device: &device::Device<device::Bound>,
+    node: Node,
+    len: usize,
+) -> Result<Coherent<[u8]>> {
+    if len == 0 {
+        return Err(EINVAL);
+    }
+    let _lent = Lent::new(device, node);
+    Coherent::zeroed_slice(device, len, GFP_KERNEL)
+}
+
+/// A device that has another node for a while.
+struct Lent<'a> {
+    device: &'a device::Device<device::Bound>,
+    own: i32,
+}
+
+impl<'a> Lent<'a> {
+    fn new(device: &'a device::Device<device::Bound>, node: Node) -> Option<Self> {
+        if node == Node::NONE || node == Node::of_device(device) {
+            return None;
+        }
+        let raw = core::ptr::from_ref(device).cast_mut().cast();
+        // SAFETY: The device is valid; given back in drop.
+        let own = unsafe { bindings::dev_node_lend(raw, node.0) };
+        Some(Self { device, own })
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let raw = core::ptr::from_ref(self.device).cast_mut().cast();
+        // SAFETY: Lent in `new`.
+        unsafe { bindings::dev_node_return(raw, self.own) }
+    }
 }
