@@ -8,6 +8,7 @@
 //! | LSO | large send offload: the card cuts a long TCP or UDP payload into frames |
 
 pub mod checksum;
+pub mod engine;
 pub mod frame;
 pub mod lso;
 pub mod offload;

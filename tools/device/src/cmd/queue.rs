@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command queue: entries, mailbox chains, delivery status, completion.
+//!
+//! Entry and block layouts: `struct mlx5_cmd_layout` and `struct mlx5_cmd_prot_block` in
+//! include/linux/mlx5/device.h.
+
+use std::{collections::BTreeMap, mem::offset_of, time::Duration};
+
+use mlx5_hw::{raw, status::Delivery, wire, wire::get};
+
+use super::{execute, opcode, registry, Verdict};
+use crate::{caps, fault::CommandFault, hca::Hca};
+
+/// log2 of the number of slots.
+pub const LOG_SLOTS: u32 = 5;
+/// log2 of the size of a slot in bytes.
+pub const LOG_STRIDE: u32 = 6;
+
+const ENTRY: usize = 1 << LOG_STRIDE;
+const BLOCK: usize = 576;
+const BLOCK_DATA: usize = 512;
+const INLINE: usize = 16;
+const INLINE_IN: usize = offset_of!(raw::mlx5_cmd_layout, in_);
+const INLINE_OUT: usize = offset_of!(raw::mlx5_cmd_layout, out);
+/// Longest input or output taken: the page list of a 1 GiB memory key fits.
+const LONGEST: usize = 16 << 20;
+
+/// State of the queue.
+#[derive(Debug, Default)]
+pub struct CommandQueue {
+    /// Bus address of the entries; 0 until the driver has programmed it.
+    pub addr: u64,
+    pending: BTreeMap<u8, Pending>,
+}
+
+/// A command that is not answered yet.
+#[derive(Debug)]
+struct Pending {
+    posted: Posted,
+    wait: Wait,
+}
+
+#[derive(Debug)]
+enum Wait {
+    /// For firmware pages.
+    Pages,
+    /// For a time of the card's clock.
+    Until(Duration),
+    /// For ever.
+    Ever,
+}
+
+/// A command as taken from its slot.
+#[derive(Clone, Debug)]
+struct Posted {
+    slot: u8,
+    entry: [u8; ENTRY],
+    input: Vec<u8>,
+    out_len: usize,
+    /// Blocks for the output behind the inline part.
+    out_blocks: Vec<u64>,
+    /// The command EQ at the time of the doorbell: only it may hear of the completion.
+    eqn: Option<u32>,
+}
+
+/// Rings the doorbell: bit i of `mask` is slot i.
+pub fn doorbell(hca: &mut Hca, mask: u32) {
+    hca.env.counters.command_doorbells += 1;
+    let eqn = hca.eq_of(raw::MLX5_EVENT_TYPE_CMD);
+    for slot in 0..1u8 << LOG_SLOTS {
+        if mask >> slot & 1 == 0 {
+            continue;
+        }
+        if hca.cmdq.addr == 0 {
+            tracing::warn!("command doorbell before a queue address was written");
+            return;
+        }
+        if hca.cmdq.pending.contains_key(&slot) {
+            tracing::warn!("command slot {slot}: doorbell for a command still in work");
+            continue;
+        }
+        take(hca, slot, eqn);
+    }
+}
+
+/// Does what has become possible: delayed commands whose time has come.
+pub fn tick(hca: &mut Hca) {
+    let now = hca.env.now();
+    let due: Vec<u8> = hca
+        .cmdq
+        .pending
+        .iter()
+        .filter(|(_, pending)| matches!(pending.wait, Wait::Until(at) if at <= now))
+        .map(|(slot, _)| *slot)
+        .collect();
+    resume(hca, due);
+}
+
+/// When [`tick`] has something to do.
+pub fn next_deadline(hca: &Hca) -> Option<Duration> {
+    let times = hca.cmdq.pending.values().filter_map(|p| match p.wait {
+        Wait::Until(at) => Some(at),
+        _ => None,
+    });
+    times.min()
+}
+
+/// Pages were given or refused: parked commands are tried again.
+pub fn pages_changed(hca: &mut Hca) {
+    let parked: Vec<u8> = hca
+        .cmdq
+        .pending
+        .iter()
+        .filter(|(_, pending)| matches!(pending.wait, Wait::Pages))
+        .map(|(slot, _)| *slot)
+        .collect();
+    resume(hca, parked);
+}
+
+fn resume(hca: &mut Hca, slots: Vec<u8>) {
+    for slot in slots {
+        if let Some(pending) = hca.cmdq.pending.remove(&slot) {
+            perform(hca, pending.posted);
+        }
+    }
+}
+
+/// Fetches a command and performs it, or says why it was not delivered.
+fn take(hca: &mut Hca, slot: u8, eqn: Option<u32>) {
+    let mut entry = [0; ENTRY];
+    let addr = hca.cmdq.addr + u64::from(slot) * ENTRY as u64;
+    if hca.env.read(addr, &mut entry).is_err() {
+        // Not even the status can be written.
+        return;
+    }
+    let lay = |member| get(&entry, member).unwrap_or(0);
+    if lay(wire!(mlx5_cmd_layout, status_own)) & 1 == 0 {
+        tracing::warn!("command slot {slot}: doorbell, but the entry belongs to software");
+        return;
+    }
+    let mut posted = Posted {
+        slot,
+        entry,
+        input: Vec::new(),
+        out_len: 0,
+        out_blocks: Vec::new(),
+        eqn,
+    };
+    match fetch(hca, &mut posted) {
+        Ok(()) => start(hca, posted),
+        Err(delivery) => {
+            tracing::warn!("command slot {slot}: not delivered: {}", delivery.text());
+            hca.env.counters.delivery_errors += 1;
+            let mut output = vec![0; INLINE];
+            complete(hca, &posted, delivery, &mut output);
+        }
+    }
+}
+
+fn fetch(hca: &mut Hca, posted: &mut Posted) -> Result<(), Delivery> {
+    let entry = posted.entry;
+    let lay = |member| get(&entry, member).unwrap_or(0);
+    if lay(wire!(mlx5_cmd_layout, type_)) != u64::from(raw::MLX5_PCI_CMD_XPORT) {
+        return Err(Delivery::Descriptor);
+    }
+    if entry[1..4].iter().any(|byte| *byte != 0) || entry[0x3e] != 0 {
+        return Err(Delivery::Reserved);
+    }
+    if caps::checksums_on(hca) && entry.iter().fold(0, |sum, byte| sum ^ byte) != 0xff {
+        return Err(Delivery::Signature);
+    }
+    // CAST: 32-bit lengths.
+    let in_len = lay(wire!(mlx5_cmd_layout, inlen)) as usize;
+    let out_len = lay(wire!(mlx5_cmd_layout, outlen)) as usize;
+    if in_len < 8 || in_len > LONGEST {
+        return Err(Delivery::InputLen);
+    }
+    if out_len < 8 || out_len > LONGEST {
+        return Err(Delivery::OutputLen);
+    }
+    let token = entry[wire!(mlx5_cmd_layout, token).offset()];
+    posted.input = entry[INLINE_IN..INLINE_IN + INLINE.min(in_len)].to_vec();
+    posted.out_len = out_len;
+    if in_len > INLINE {
+        let first = lay(wire!(mlx5_cmd_layout, in_ptr));
+        let mut rest = Vec::new();
+        let input = Some(&mut rest);
+        walk(
+            hca,
+            first,
+            in_len - INLINE,
+            token,
+            Delivery::InputAlignment,
+            input,
+        )?;
+        posted.input.extend_from_slice(&rest);
+    }
+    if out_len > INLINE {
+        let first = lay(wire!(mlx5_cmd_layout, out_ptr));
+        posted.out_blocks = walk(
+            hca,
+            first,
+            out_len - INLINE,
+            token,
+            Delivery::OutputAlignment,
+            None,
+        )?;
+    }
+    Ok(())
+}
+
+/// Follows a mailbox chain for `len` bytes, checks each block and collects the data if asked.
+fn walk(
+    hca: &mut Hca,
+    first: u64,
+    len: usize,
+    token: u8,
+    misaligned: Delivery,
+    mut data: Option<&mut Vec<u8>>,
+) -> Result<Vec<u64>, Delivery> {
+    let mut blocks = Vec::new();
+    let mut addr = first;
+    let mut left = len;
+    while left > 0 {
+        if addr == 0 || addr % BLOCK_DATA as u64 != 0 {
+            return Err(misaligned);
+        }
+        let mut block = [0u8; BLOCK];
+        hca.env
+            .read(addr, &mut block)
+            .map_err(|_| Delivery::Firmware)?;
+        let part = |member| get(&block, member).unwrap_or(0);
+        if part(wire!(mlx5_cmd_prot_block, token)) != u64::from(token) {
+            return Err(Delivery::Token);
+        }
+        if part(wire!(mlx5_cmd_prot_block, block_num)) != blocks.len() as u64 {
+            return Err(Delivery::BlockNumber);
+        }
+        if caps::checksums_on(hca) && block.iter().fold(0, |sum, byte| sum ^ byte) != 0xff {
+            return Err(Delivery::Signature);
+        }
+        let step = left.min(BLOCK_DATA);
+        if let Some(data) = data.as_deref_mut() {
+            data.extend_from_slice(&block[..step]);
+        }
+        left -= step;
+        blocks.push(addr);
+        addr = part(wire!(mlx5_cmd_prot_block, next));
+    }
+    Ok(blocks)
+}
+
+fn start(hca: &mut Hca, posted: Posted) {
+    let opcode = opcode(&posted.input);
+    match hca.env.faults.command(opcode) {
+        Some(CommandFault::Swallow) => {
+            tracing::info!("fault: {} swallowed", registry::name(opcode));
+            park(hca, posted, Wait::Ever);
+        }
+        Some(CommandFault::Delay(delay)) => {
+            tracing::info!("fault: {} delayed by {delay:?}", registry::name(opcode));
+            let until = hca.env.now() + delay;
+            park(hca, posted, Wait::Until(until));
+        }
+        Some(CommandFault::Fail(status)) => {
+            tracing::info!("fault: {} fails with {status:#x}", registry::name(opcode));
+            let mut output = vec![0; posted.out_len.max(INLINE)];
+            output[0] = status;
+            finish(
+                hca,
+                &posted,
+                &mut output,
+                Some(format!("{status:#x} by fault")),
+            );
+        }
+        None => perform(hca, posted),
+    }
+}
+
+fn park(hca: &mut Hca, posted: Posted, wait: Wait) {
+    hca.cmdq
+        .pending
+        .insert(posted.slot, Pending { posted, wait });
+}
+
+fn perform(hca: &mut Hca, posted: Posted) {
+    let mut output = vec![0; posted.out_len.max(INLINE)];
+    match execute(hca, &posted.input, posted.out_len, &mut output) {
+        Verdict::Parked => park(hca, posted, Wait::Pages),
+        Verdict::Done => finish(hca, &posted, &mut output, None),
+        Verdict::Refused(refused) => {
+            let name = registry::name(opcode(&posted.input));
+            tracing::warn!(
+                "{name} refused: {}: {}",
+                refused.status.text(),
+                refused.what
+            );
+            let reason = format!(
+                "{:?} {:#06x}: {}",
+                refused.status, refused.code, refused.what
+            );
+            finish(hca, &posted, &mut output, Some(reason));
+        }
+    }
+    hca.after_command();
+}
+
+fn finish(hca: &mut Hca, posted: &Posted, output: &mut [u8], refused: Option<String>) {
+    let opcode = opcode(&posted.input);
+    let name = registry::name(opcode);
+    let fields = registry::find(opcode).map_or_else(String::new, |entry| {
+        let fixed = entry.input.decode(&posted.input);
+        let opcode = format!("opcode={opcode:#x}");
+        fixed
+            .strip_prefix(&opcode)
+            .unwrap_or(&fixed)
+            .trim()
+            .to_owned()
+    });
+    let result = match &refused {
+        Some(reason) => reason.clone(),
+        None => registry::find(opcode).map_or_else(String::new, |entry| {
+            let shown = entry.output.bytes().min(0x40);
+            let words = entry.output.decode(output.get(..shown).unwrap_or_default());
+            format!("OK {words}").trim_end().to_owned()
+        }),
+    };
+    let micros = u64::try_from(hca.env.now().as_micros()).unwrap_or(u64::MAX);
+    let line = if fields.is_empty() {
+        format!("{name} -> {result}")
+    } else {
+        format!("{name} {fields} -> {result}")
+    };
+    hca.env.trace.push(micros, line);
+    *hca.env.counters.commands.entry(name.clone()).or_default() += 1;
+    if refused.is_some() {
+        *hca.env.counters.refused.entry(name).or_default() += 1;
+    }
+    complete(hca, posted, Delivery::Ok, output);
+}
+
+/// Writes the output, gives the entry back with its last byte, and tells the command EQ.
+fn complete(hca: &mut Hca, posted: &Posted, delivery: Delivery, output: &mut [u8]) {
+    let signed = caps::checksums_on(hca);
+    let (inline, rest) = output.split_at(INLINE.min(output.len()));
+    for (addr, data) in posted.out_blocks.iter().zip(rest.chunks(BLOCK_DATA)) {
+        // A block that cannot be written cannot be reported either: the platform counts it.
+        let _ = hca.env.write(*addr, data);
+        if signed {
+            sign_block(hca, *addr);
+        }
+    }
+    let addr = hca.cmdq.addr + u64::from(posted.slot) * ENTRY as u64;
+    let mut entry = posted.entry;
+    entry[INLINE_OUT..INLINE_OUT + inline.len()].copy_from_slice(inline);
+    entry[0x3f] = delivery.code() << 1;
+    entry[0x3d] = 0;
+    if signed {
+        entry[0x3d] = !entry.iter().fold(0, |sum, byte| sum ^ byte);
+    }
+    if hca
+        .env
+        .publish(addr + INLINE_OUT as u64, &entry[INLINE_OUT..])
+        .is_err()
+    {
+        return;
+    }
+    // Only an EQ that existed when the doorbell rang and still exists: a driver that polls has no
+    // handler for the event.
+    if let Some(eqn) = posted.eqn.filter(|eqn| hca.eqs.get(*eqn).is_some()) {
+        let times = if hca.env.faults.duplicate_event() {
+            2
+        } else {
+            1
+        };
+        for _ in 0..times {
+            command_event(hca, eqn, 1 << posted.slot);
+        }
+    }
+}
+
+/// Posts a command completion event for a mask of slots.
+pub fn command_event(hca: &mut Hca, eqn: u32, slots: u32) {
+    let mut data = [0; 28];
+    data[..4].copy_from_slice(&slots.to_be_bytes());
+    hca.post_eqe(eqn, raw::MLX5_EVENT_TYPE_CMD, 0, &data);
+}
+
+/// Block checksums as `calc_block_sig` in core/cmd.c makes them.
+fn sign_block(hca: &mut Hca, addr: u64) {
+    let mut block = [0u8; BLOCK];
+    if hca.env.read(addr, &mut block).is_err() {
+        return;
+    }
+    let control = wire!(mlx5_cmd_prot_block, ctrl_sig).offset();
+    let whole = wire!(mlx5_cmd_prot_block, sig).offset();
+    let xor = |bytes: &[u8]| bytes.iter().fold(0u8, |sum, byte| sum ^ byte);
+    block[control] = !xor(&block[BLOCK_DATA..control]);
+    block[whole] = !xor(&block[..whole]);
+    let _ = hca.env.write(addr + control as u64, &block[control..]);
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! All commands the device knows: one line each.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use mlx5_hw::{
+    field::{Mut, Ref},
+    status::Status,
+};
+
+use super::{Command, Needs, Refused};
+use crate::{
+    hca::Hca,
+    layout::{Described, Layout},
+};
+
+/// A [`Command`] as a value.
+pub struct Entry {
+    /// Opcode.
+    pub opcode: u16,
+    /// Name in the header, without `MLX5_CMD_OP_`.
+    pub name: &'static str,
+    /// Layout of the input.
+    pub input: &'static Layout,
+    /// Layout of the output.
+    pub output: &'static Layout,
+    /// Needed state.
+    pub needs: Needs,
+    /// [`Command::op_mod`].
+    pub op_mod: fn(u16) -> bool,
+    /// [`Command::footprint`].
+    pub footprint: fn(&[u8]) -> u64,
+    /// [`Command::run`].
+    pub run: fn(&mut Hca, &[u8], &mut [u8]) -> Result<(), Refused>,
+}
+
+fn footprint<C: Command>(input: &[u8]) -> u64 {
+    Ref::new(input).map_or(0, C::footprint)
+}
+
+fn run<C: Command>(hca: &mut Hca, input: &[u8], output: &mut [u8]) -> Result<(), Refused> {
+    let internal = |what: &str| Refused::new(Status::Internal, 0xf00f, what);
+    let input = Ref::new(input).ok_or_else(|| internal("input shorter than its layout"))?;
+    let mut output = Mut::new(output).ok_or_else(|| internal("output shorter than its layout"))?;
+    C::run(hca, input, &mut output)?;
+    if output.overflowed() {
+        // The command has run, so this is a mistake of the model, and says so.
+        tracing::error!("command {:#x}: a value did not fit the output", C::OPCODE);
+    }
+    Ok(())
+}
+
+fn entry<C: Command>() -> Entry {
+    // CAST: opcodes are 16 bits wide.
+    let opcode = C::OPCODE as u16;
+    Entry {
+        opcode,
+        name: mlx5_hw::opcode_name(opcode).unwrap_or("?"),
+        input: C::In::LAYOUT,
+        output: C::Out::LAYOUT,
+        needs: C::NEEDS,
+        op_mod: C::op_mod,
+        footprint: footprint::<C>,
+        run: run::<C>,
+    }
+}
+
+macro_rules! commands {
+    ($($command:path,)+) => {
+        static COMMANDS: LazyLock<BTreeMap<u16, Entry>> = LazyLock::new(|| {
+            BTreeMap::from([$({
+                let entry = entry::<$command>();
+                (entry.opcode, entry)
+            },)+])
+        });
+    };
+}
+
+commands! {
+    crate::boot::EnableHca,
+    crate::boot::DisableHca,
+    crate::boot::InitHca,
+    crate::boot::TeardownHca,
+    crate::boot::QueryIssi,
+    crate::boot::SetIssi,
+    crate::eq::CreateEq,
+    crate::eq::DestroyEq,
+    crate::eq::QueryEq,
+    crate::pages::QueryPages,
+    crate::pages::ManagePages,
+    crate::pd::AllocPd,
+    crate::pd::DeallocPd,
+    crate::transport_domain::AllocTransportDomain,
+    crate::transport_domain::DeallocTransportDomain,
+    crate::uar::AllocUar,
+    crate::uar::DeallocUar,
+    crate::xrcd::AllocXrcd,
+    crate::xrcd::DeallocXrcd,
+}
+
+/// The command with this opcode.
+pub fn find(opcode: u16) -> Option<&'static Entry> {
+    COMMANDS.get(&opcode)
+}
+
+/// All commands, by opcode.
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    COMMANDS.values()
+}
+
+/// Name of an opcode, whether it is known here or only in the interface.
+pub fn name(opcode: u16) -> String {
+    mlx5_hw::opcode_name(opcode).map_or_else(|| format!("OP_{opcode:#x}"), str::to_owned)
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ifc layouts as tables: which bits of a command are reserved, and what its fields are called.
+//!
+//! `build.rs` makes one [`Layout`] of each `mlx5_ifc_*_bits`, so nothing here is written by hand.
+
+/// One `mlx5_ifc_*_bits`.
+#[derive(Debug)]
+pub struct Layout {
+    /// Short name: `create_cq_in` for `mlx5_ifc_create_cq_in_bits`.
+    pub name: &'static str,
+    /// Length of the fixed part, in bits.
+    pub bits: u32,
+    /// Whether the members lie over each other.
+    pub union: bool,
+    /// In the order of the header.
+    pub members: &'static [Member],
+}
+
+/// One member of a [`Layout`].
+#[derive(Debug)]
+pub struct Member {
+    /// Name in the header.
+    pub name: &'static str,
+    /// First bit, from the start of the layout.
+    pub at: u32,
+    /// Whether it is one of the `reserved_at_*`.
+    pub reserved: bool,
+    /// What it is made of.
+    pub shape: Shape,
+}
+
+/// What a member is made of.
+#[derive(Debug)]
+pub enum Shape {
+    /// This many plain bits.
+    Bits(u32),
+    /// Another layout.
+    Layout(&'static Layout),
+    /// Several of one shape, one after the other.
+    Array(&'static Shape, u32),
+    /// A list behind the fixed part, as long as the command is.
+    List(&'static Shape),
+}
+
+impl Shape {
+    /// Width in bits; 0 for a list.
+    pub const fn bits(&self) -> u32 {
+        match self {
+            Self::Bits(bits) => *bits,
+            Self::Layout(layout) => layout.bits,
+            Self::Array(inner, count) => inner.bits() * *count,
+            Self::List(_) => 0,
+        }
+    }
+}
+
+/// Tells the tables of a layout type of [`mlx5_hw::ifc`].
+pub trait Described {
+    /// Its table.
+    const LAYOUT: &'static Layout;
+}
+
+impl Layout {
+    /// Length of the fixed part, in bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bits as usize / 8
+    }
+
+    /// Offset in bytes and shape of one element of the list behind the fixed part.
+    pub fn list(&self) -> Option<(usize, &'static Shape)> {
+        let last = self.members.last()?;
+        match &last.shape {
+            Shape::List(element) => Some((last.at as usize / 8, element)),
+            Shape::Layout(inner) => inner
+                .list()
+                .map(|(at, element)| (at + last.at as usize / 8, element)),
+            _ => None,
+        }
+    }
+
+    /// A member by path (`wq.log_wq_sz`): first bit and width. Array elements are not reached.
+    pub fn find(&self, path: &str) -> Option<(u32, u32)> {
+        let (name, rest) = match path.split_once('.') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (path, None),
+        };
+        let member = self.members.iter().find(|member| member.name == name)?;
+        match (rest, &member.shape) {
+            (None, shape) => Some((member.at, shape.bits())),
+            (Some(rest), Shape::Layout(inner)) => {
+                inner.find(rest).map(|(at, bits)| (member.at + at, bits))
+            }
+            _ => None,
+        }
+    }
+
+    /// Mask of the reserved bits of `len` bytes laid out so, the list included. Bits behind the
+    /// layout and its list count as reserved. In a union a bit is reserved when no member uses it.
+    pub fn reserved_mask(&self, len: usize) -> Vec<u8> {
+        let mut used = vec![0u8; len];
+        self.mark_used(0, &mut used);
+        if let Some((at, element)) = self.list() {
+            let step = element.bits() as usize / 8;
+            let mut at = at;
+            while step > 0 && at + step <= len {
+                mark_shape(element, at as u32 * 8, &mut used);
+                at += step;
+            }
+        }
+        used.iter().map(|byte| !byte).collect()
+    }
+
+    fn mark_used(&self, base: u32, used: &mut [u8]) {
+        for member in self.members.iter().filter(|member| !member.reserved) {
+            mark_shape(&member.shape, base + member.at, used);
+        }
+    }
+
+    /// The fields that are not zero, as `name=0x..` words; nested names are joined with dots.
+    pub fn decode(&self, bytes: &[u8]) -> String {
+        let mut words = Vec::new();
+        self.decode_into("", 0, bytes, &mut words);
+        if let Some((at, element)) = self.list() {
+            let step = element.bits() as usize / 8;
+            if step > 0 && bytes.len() > at {
+                let count = (bytes.len() - at) / step;
+                if count > 0 {
+                    words.push(format!("list[{count}]"));
+                }
+            }
+        }
+        words.join(" ")
+    }
+
+    fn decode_into(&self, prefix: &str, base: u32, bytes: &[u8], words: &mut Vec<String>) {
+        // Which member of a union is meant is not known here: show it as a whole.
+        if self.union {
+            let widest = self.members.iter().max_by_key(|member| member.shape.bits());
+            if let Some(member) = widest {
+                decode_shape(
+                    &Shape::Bits(member.shape.bits()),
+                    prefix,
+                    base,
+                    bytes,
+                    words,
+                );
+            }
+            return;
+        }
+        for member in self.members {
+            let name = match prefix {
+                "" => member.name.to_owned(),
+                _ => format!("{prefix}.{}", member.name),
+            };
+            decode_shape(&member.shape, &name, base + member.at, bytes, words);
+        }
+    }
+}
+
+fn mark_shape(shape: &Shape, at: u32, used: &mut [u8]) {
+    match shape {
+        Shape::Bits(bits) => {
+            for bit in at..at + bits {
+                if let Some(byte) = used.get_mut(bit as usize / 8) {
+                    *byte |= 0x80 >> (bit % 8);
+                }
+            }
+        }
+        Shape::Layout(layout) => layout.mark_used(at, used),
+        Shape::Array(inner, count) => {
+            for index in 0..*count {
+                mark_shape(inner, at + index * inner.bits(), used);
+            }
+        }
+        Shape::List(_) => {}
+    }
+}
+
+fn decode_shape(shape: &Shape, name: &str, at: u32, bytes: &[u8], words: &mut Vec<String>) {
+    match shape {
+        Shape::Bits(bits) if *bits <= 64 => {
+            let value = bits_at(bytes, at, *bits);
+            if value != 0 {
+                words.push(format!("{name}={value:#x}"));
+            }
+        }
+        Shape::Bits(bits) => {
+            let first = at as usize / 8;
+            let last = (first + *bits as usize / 8).min(bytes.len());
+            let Some(raw) = bytes.get(first..last) else {
+                return;
+            };
+            if raw.iter().any(|byte| *byte != 0) {
+                let shown: String = raw.iter().take(32).map(|b| format!("{b:02x}")).collect();
+                let more = if raw.len() > 32 { ".." } else { "" };
+                words.push(format!("{name}={shown}{more}"));
+            }
+        }
+        Shape::Layout(layout) => layout.decode_into(name, at, bytes, words),
+        Shape::Array(inner, count) => {
+            for index in 0..*count {
+                let name = format!("{name}[{index}]");
+                decode_shape(inner, &name, at + index * inner.bits(), bytes, words);
+            }
+        }
+        Shape::List(_) => {}
+    }
+}
+
+/// Up to 64 bits at any bit offset; bits behind the end read as zero.
+pub fn bits_at(bytes: &[u8], at: u32, bits: u32) -> u64 {
+    (at..at + bits).fold(0, |value, bit| {
+        let byte = bytes.get(bit as usize / 8).copied().unwrap_or(0);
+        value << 1 | u64::from(byte >> (7 - bit % 8) & 1)
+    })
+}
+
+/// Writes up to 64 bits at any bit offset; bits behind the end are dropped.
+pub fn set_bits_at(bytes: &mut [u8], at: u32, bits: u32, value: u64) {
+    for index in 0..bits {
+        let bit = at + index;
+        let Some(byte) = bytes.get_mut(bit as usize / 8) else {
+            return;
+        };
+        let mask = 0x80u8 >> (bit % 8);
+        if value >> (bits - 1 - index) & 1 == 1 {
+            *byte |= mask;
+        } else {
+            *byte &= !mask;
+        }
+    }
+}
+
+/// The generated tables.
+mod tables {
+    use super::{Described, Layout, Member, Shape};
+    include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
+}

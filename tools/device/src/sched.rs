@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Work that waits for the data path: a fair queue, so that no doorbell runs for ever.
+
+use std::collections::{HashSet, VecDeque};
+
+/// One piece of work.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// A QP may have WQEs to send, or packets to make.
+    Qp(u32),
+    /// An Ethernet SQ may have WQEs.
+    Sq(u32),
+    /// A frame that was sent to this card by itself.
+    Frame(Vec<u8>),
+}
+
+/// The queue. A QP or SQ stands in it at most once.
+#[derive(Debug, Default)]
+pub struct Scheduler {
+    queue: VecDeque<Work>,
+    queued: HashSet<Work>,
+}
+
+impl Scheduler {
+    /// Adds work at the end; a QP or SQ that already waits keeps its place.
+    pub fn push(&mut self, work: Work) {
+        if matches!(work, Work::Frame(_)) || self.queued.insert(work.clone()) {
+            self.queue.push_back(work);
+        }
+    }
+
+    /// Takes the first piece out.
+    pub fn next(&mut self) -> Option<Work> {
+        let work = self.queue.pop_front()?;
+        self.queued.remove(&work);
+        Some(work)
+    }
+
+    /// Whether there is something to do.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
