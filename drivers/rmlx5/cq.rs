@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Completion queues.
+//!
+//! A CQ is a ring of CQEs with an owner bit that toggles with each lap, a doorbell record and an
+//! arm doorbell. Who polls holds the CQ exclusively; the type has no lock of its own.
+//!
+//! Arm, then poll: [`Cq::arm`] asks for one event as soon as there is an entry that has not been
+//! consumed. Whoever arms looks once more afterwards.
+//!
+//! Resize: the device writes one [`Cqe::Resize`] into the old ring and goes on in the new one. The
+//! old ring is read up to there, so nothing is lost and nothing is copied. Source: `mlx5_ib_resize_cq`
+//! in ib/cq.c.
+
+pub(crate) mod cqe;
+
+use kernel::{
+    device::{
+        Bound,
+        Device, //
+    },
+    prelude::*,
+    sync::{
+        barrier::{
+            self,
+            dma_mb, //
+        },
+        Arc, //
+    }, //
+};
+use kernel_ext::numa::Node;
+use mlx5_hw::{
+    field,
+    field::{
+        Mut,
+        Ref, //
+    },
+    ifc,
+    raw,
+    ring::{
+        Counter,
+        Ring, //
+    },
+    span, //
+};
+
+use self::cqe::{
+    is_valid,
+    Cqe,
+    CQE_BYTES,
+    OP_OWN,
+    OP_OWN_UNUSED, //
+};
+use crate::{
+    buf::Buf,
+    cmd::{
+        Cmd,
+        CmdError,
+        Command, //
+    },
+    plain_command,
+    record::{
+        Record,
+        Records, //
+    },
+    uar::Uar, //
+};
+
+/// When a CQ raises its event. Source: `mlx5_core_modify_cq_moderation` in core/cq.c.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moderation {
+    /// Microseconds after the first completion, 12 bits; 0: at once.
+    pub(crate) period_us: u16,
+    /// Completions; 0: one is enough.
+    pub(crate) count: u16,
+}
+
+/// Largest period that a CQ context can hold, in microseconds.
+pub(crate) const MAX_PERIOD_US: u16 = 0xfff;
+
+struct CreateCq<'a> {
+    ring: &'a CqRing,
+    uar: u32,
+    eqn: u8,
+    record: u64,
+    moderation: Moderation,
+}
+
+impl Command for CreateCq<'_> {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_CQ;
+    type In = ifc::create_cq_in;
+    type Out = ifc::create_cq_out;
+    type Output = u32;
+
+    fn in_tail(&self) -> usize {
+        self.ring.buf.pages() * 8
+    }
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.with(span!(create_cq_in, cq_context), |cqc| {
+            cqc.set(field!(cqc, log_cq_size), self.ring.ring.log().into())
+                .set(field!(cqc, uar_page), self.uar.into())
+                .set(field!(cqc, cq_period), self.moderation.period_us.into())
+                .set(field!(cqc, cq_max_count), self.moderation.count.into())
+                .set(field!(cqc, c_eqn_or_apu_element), self.eqn.into())
+                .set(field!(cqc, dbr_addr), self.record);
+        });
+        self.ring.buf.write_pas(input.raw(span!(create_cq_in, pas)))
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_cq_out, cqn)))
+    }
+}
+
+struct ResizeCq<'a> {
+    cqn: u32,
+    ring: &'a CqRing,
+}
+
+impl Command for ResizeCq<'_> {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_CQ;
+    type In = ifc::modify_cq_in;
+    type Out = ifc::modify_cq_out;
+    type Output = ();
+
+    fn op_mod(&self) -> u16 {
+        // CAST: 1.
+        raw::MLX5_CQ_OPMOD_RESIZE as u16
+    }
+
+    fn in_tail(&self) -> usize {
+        self.ring.buf.pages() * 8
+    }
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        let mask = raw::MLX5_MODIFY_CQ_MASK_LOG_SIZE
+            | raw::MLX5_MODIFY_CQ_MASK_PG_OFFSET
+            | raw::MLX5_MODIFY_CQ_MASK_PG_SIZE;
+        input
+            .set(field!(modify_cq_in, cqn), self.cqn.into())
+            .set(
+                field!(
+                    modify_cq_in,
+                    modify_field_select_resize_field_select
+                        .resize_field_select
+                        .resize_field_select
+                ),
+                mask.into(),
+            )
+            .with(span!(modify_cq_in, cq_context), |cqc| {
+                cqc.set(field!(cqc, log_cq_size), self.ring.ring.log().into());
+            });
+        self.ring.buf.write_pas(input.raw(span!(modify_cq_in, pas)))
+    }
+
+    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
+        Some(())
+    }
+}
+
+struct ModerateCq {
+    cqn: u32,
+    moderation: Moderation,
+}
+
+impl Command for ModerateCq {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_CQ;
+    type In = ifc::modify_cq_in;
+    type Out = ifc::modify_cq_out;
+    type Output = ();
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        let mask = raw::MLX5_CQ_MODIFY_PERIOD | raw::MLX5_CQ_MODIFY_COUNT;
+        input
+            .set(field!(modify_cq_in, cqn), self.cqn.into())
+            .set(
+                field!(
+                    modify_cq_in,
+                    modify_field_select_resize_field_select
+                        .modify_field_select
+                        .modify_field_select
+                ),
+                mask.into(),
+            )
+            .with(span!(modify_cq_in, cq_context), |cqc| {
+                cqc.set(field!(cqc, cq_period), self.moderation.period_us.into())
+                    .set(field!(cqc, cq_max_count), self.moderation.count.into());
+            });
+        Ok(())
+    }
+
+    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
+        Some(())
+    }
+}
+
+plain_command! {
+    /// DESTROY_CQ.
+    DestroyCq, MLX5_CMD_OP_DESTROY_CQ, destroy_cq_in, destroy_cq_out, number: u32 => cqn
+}
+
+/// Memory of a CQ.
+pub(crate) struct CqRing {
+    buf: Buf,
+    ring: Ring,
+}
+
+impl CqRing {
+    /// A ring of `1 << log` CQEs that the device has not written yet. Sleeps.
+    pub(crate) fn new(dev: &Device<Bound>, node: Node, log: u8) -> Result<Self> {
+        let ring = Ring::new(log).ok_or(EINVAL)?;
+        // CAST: `usize` has 64 bits here.
+        let bytes = (ring.entries() as usize).checked_mul(CQE_BYTES).ok_or(EINVAL)?;
+        let ring = Self {
+            buf: Buf::new(dev, node, bytes)?,
+            ring,
+        };
+        ring.preset()?;
+        Ok(ring)
+    }
+
+    /// Number of CQEs.
+    pub(crate) fn entries(&self) -> u32 {
+        self.ring.entries()
+    }
+
+    /// Makes all entries unwritten. The device must not use the ring.
+    fn preset(&self) -> Result {
+        for at in (OP_OWN..self.buf.len()).step_by(CQE_BYTES) {
+            self.buf.write8(at, OP_OWN_UNUSED)?;
+        }
+        Ok(())
+    }
+
+    fn peek(&self, consumer: Counter) -> Option<usize> {
+        // CAST: `usize` has 64 bits here.
+        let at = self.ring.slot(consumer) as usize * CQE_BYTES;
+        let op_own = self.buf.read8(at + OP_OWN).ok()?;
+        is_valid(op_own, self.ring.owner(consumer)).then_some(at)
+    }
+}
+
+/// A completion queue of the current device generation.
+pub(crate) struct Cq {
+    number: u32,
+    ring: CqRing,
+    /// Where the device goes on after [`Cqe::Resize`].
+    next: Option<CqRing>,
+    consumer: Counter,
+    uar: Arc<Uar>,
+}
+
+impl Cq {
+    /// Creates the CQ on `ring`, whose events go to EQ `eqn`. `records` must outlive it. Sleeps.
+    ///
+    /// Gives the ring back with the error; `ENOMEM` when the HCA has no more CQs.
+    pub(crate) fn create(
+        cmd: &Cmd,
+        uar: &Arc<Uar>,
+        eqn: u8,
+        records: &Records,
+        ring: CqRing,
+        moderation: Moderation,
+    ) -> Result<Self, (CmdError, CqRing)> {
+        let ready = ring.preset().and_then(|()| records.set(Record::Cq, 0, 0));
+        // Nothing is armed: the sequence is one that no arm word has next.
+        let ready = ready.and_then(|()| records.set(Record::Cq, 1, 2 << ARM_SEQUENCE_SHIFT));
+        if let Err(error) = ready {
+            // The ranges are those of the buffers: this cannot happen.
+            let error = CmdError {
+                // CAST: opcodes have 16 bits.
+                opcode: raw::MLX5_CMD_OP_CREATE_CQ as u16,
+                op_mod: 0,
+                cause: crate::cmd::Cause::Input(error),
+            };
+            return Err((error, ring));
+        }
+        let command = CreateCq {
+            ring: &ring,
+            uar: uar.index(),
+            eqn,
+            record: records.address(Record::Cq),
+            moderation,
+        };
+        match cmd.exec(&command) {
+            Ok(number) => Ok(Self {
+                number,
+                ring,
+                next: None,
+                consumer: Counter::default(),
+                uar: uar.clone(),
+            }),
+            Err(error) => Err((error, ring)),
+        }
+    }
+
+    /// The number the device gave it.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Depth in CQEs, the new one while a resize is under way.
+    pub(crate) fn entries(&self) -> u32 {
+        self.next.as_ref().unwrap_or(&self.ring).entries()
+    }
+
+    /// The next completion. The caller tells the device by [`Cq::publish`] how far it got.
+    pub(crate) fn poll(&mut self) -> Option<Cqe> {
+        loop {
+            let at = self.ring.peek(self.consumer)?;
+            // The owner bit before the rest.
+            dma_mb(barrier::Read);
+            let mut bytes = [0u8; CQE_BYTES];
+            self.ring.buf.read(at, &mut bytes).ok()?;
+            self.consumer = self.consumer.plus(1);
+            match Cqe::parse(&bytes) {
+                Cqe::Resize => match self.next.take() {
+                    // The device has left the old ring; its memory goes now.
+                    Some(next) => self.ring = next,
+                    None => return Some(Cqe::Resize),
+                },
+                other => return Some(other),
+            }
+        }
+    }
+
+    /// Whether [`Cq::poll`] would find something.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ring.peek(self.consumer).is_some()
+    }
+
+    /// Tells the device which entries are free again.
+    pub(crate) fn publish(&self, records: &Records) -> Result {
+        // Entries are read before the device may write them again.
+        dma_mb(barrier::Full);
+        records.set(Record::Cq, 0, self.consumer.low24())
+    }
+
+    /// Asks for an event. `events` is the number of events that came so far.
+    pub(crate) fn arm(&self, records: &Records, events: u32) -> Result {
+        // Command 0 in bit 24: every completion, not only solicited ones.
+        let word = (events & 3) << ARM_SEQUENCE_SHIFT | self.consumer.low24();
+        records.set(Record::Cq, 1, word)?;
+        dma_mb(barrier::Write);
+        self.uar.cq_arm(self.number, word);
+        Ok(())
+    }
+
+    /// Moves the CQ to another ring. Completions that are in the old one are polled first. Sleeps.
+    ///
+    /// Gives the new ring back with the error, and then nothing has changed. `EBUSY` while an
+    /// earlier resize is under way.
+    pub(crate) fn resize(&mut self, cmd: &Cmd, ring: CqRing) -> Result {
+        if self.next.is_some() {
+            return Err(EBUSY);
+        }
+        let command = ResizeCq {
+            cqn: self.number,
+            ring: &ring,
+        };
+        match cmd.exec(&command) {
+            Ok(()) => {
+                self.next = Some(ring);
+                Ok(())
+            }
+            Err(error) => {
+                leak_if_in_doubt(&error, ring);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Sets when the event is raised. Sleeps.
+    pub(crate) fn moderate(&self, cmd: &Cmd, moderation: Moderation) -> Result<(), CmdError> {
+        cmd.exec(&ModerateCq {
+            cqn: self.number,
+            moderation,
+        })
+    }
+
+    /// Destroys the CQ. Its QPs must be gone. Memory that the device may still write is not freed.
+    pub(crate) fn destroy(self, cmd: &Cmd) {
+        if let Err(error) = cmd.exec(&DestroyCq {
+            number: self.number,
+        }) {
+            leak_if_in_doubt(&error, self.ring);
+            if let Some(next) = self.next {
+                leak_if_in_doubt(&error, next);
+            }
+        }
+    }
+
+    /// Takes the memory of a CQ whose device generation is over, to be used again.
+    pub(crate) fn into_ring(self) -> CqRing {
+        self.next.unwrap_or(self.ring)
+    }
+}
+
+const ARM_SEQUENCE_SHIFT: u32 = 28;
+
+/// Keeps memory for ever that the device may still write: a few KiB are better lost than shared.
+pub(crate) fn leak_if_in_doubt<T>(error: &CmdError, memory: T) {
+    if error.in_doubt() {
+        core::mem::forget(memory);
+    }
+}

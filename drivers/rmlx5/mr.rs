@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory regions of the kernel's own memory: a key, and the pages that it stands for.
+//!
+//! Mode MTT: the device translates an address of the region through a list of pages. Source of the
+//! fields: `mlx5r_umr...` and `reg_create` in ib/mr.c.
+
+use kernel::prelude::*;
+use mlx5_hw::{
+    field,
+    field::{
+        Mut,
+        Ref, //
+    },
+    ifc,
+    raw,
+    span, //
+};
+
+use crate::{
+    buf::{
+        Buf,
+        PAGE, //
+    },
+    cmd::{
+        Cmd,
+        CmdError,
+        Command, //
+    },
+    pd::Pd,
+    plain_command, //
+};
+
+/// Who may do what through a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// This side only.
+    Local,
+    /// The other end may also write, read and add.
+    Remote,
+}
+
+/// A translation entry may be read and written. Source: `MLX5_MTT_PRESENT...`, low bits of an MTT.
+const MTT_READ_WRITE: u8 = 3;
+/// Key for every QP of the domain.
+const ANY_QP: u32 = 0xff_ffff;
+
+struct CreateMkey<'a> {
+    buf: &'a Buf,
+    pd: u32,
+    start: u64,
+    len: u64,
+    access: Access,
+    low: u8,
+}
+
+impl CreateMkey<'_> {
+    /// The list is counted in 16-byte units, two pages each.
+    fn octwords(&self) -> usize {
+        self.buf.pages().div_ceil(2)
+    }
+}
+
+impl Command for CreateMkey<'_> {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
+    type In = ifc::create_mkey_in;
+    type Out = ifc::create_mkey_out;
+    type Output = u32;
+
+    fn in_tail(&self) -> usize {
+        self.octwords() * 16
+    }
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        // CAST: a few hundred.
+        let octwords = self.octwords() as u64;
+        let remote = self.access == Access::Remote;
+        input
+            .set_flag(field!(create_mkey_in, pg_access), true)
+            .set(field!(create_mkey_in, translations_octword_actual_size), octwords);
+        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
+            mkc.set(field!(mkc, access_mode_1_0), raw::MLX5_MKC_ACCESS_MODE_MTT.into())
+                .set_flag(field!(mkc, lw), true)
+                .set_flag(field!(mkc, lr), true)
+                .set_flag(field!(mkc, rw), remote)
+                .set_flag(field!(mkc, rr), remote)
+                .set_flag(field!(mkc, a), remote)
+                .set(field!(mkc, qpn), ANY_QP.into())
+                .set(field!(mkc, mkey_7_0), self.low.into())
+                .set(field!(mkc, pd), self.pd.into())
+                .set(field!(mkc, start_addr), self.start)
+                .set(field!(mkc, len), self.len)
+                .set(field!(mkc, translations_octword_size), octwords)
+                .set(field!(mkc, log_page_size), PAGE.trailing_zeros().into());
+        });
+        let list = input.raw(span!(create_mkey_in, klm_pas_mtt));
+        self.buf.write_pas(list)?;
+        for low in list.iter_mut().skip(7).step_by(8).take(self.buf.pages()) {
+            *low |= MTT_READ_WRITE;
+        }
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_mkey_out, mkey_index)))
+    }
+}
+
+plain_command! {
+    /// DESTROY_MKEY.
+    DestroyMkey, MLX5_CMD_OP_DESTROY_MKEY, destroy_mkey_in, destroy_mkey_out,
+    index: u32 => mkey_index
+}
+
+/// A memory region of the current device generation. The memory is its owner's.
+#[derive(Clone, Copy)]
+pub(crate) struct Mr {
+    key: u32,
+    start: u64,
+}
+
+impl Mr {
+    /// Registers all of `buf`, to be known to the device as addresses from `start` (a multiple of
+    /// the page size) on. `low` is the free byte of the key: a new one makes old keys invalid.
+    ///
+    /// Sleeps. `ENOMEM` when there are no more keys.
+    pub(crate) fn create(
+        cmd: &Cmd,
+        pd: &Pd,
+        buf: &Buf,
+        start: u64,
+        access: Access,
+        low: u8,
+    ) -> Result<Self, CmdError> {
+        let index = cmd.exec(&CreateMkey {
+            buf,
+            pd: pd.number(),
+            start,
+            // CAST: `usize` has 64 bits here.
+            len: buf.len() as u64,
+            access,
+            low,
+        })?;
+        Ok(Self {
+            key: index << 8 | u32::from(low),
+            start,
+        })
+    }
+
+    /// Key for this side (lkey) and, with [`Access::Remote`], for the other end (rkey).
+    pub(crate) fn key(&self) -> u32 {
+        self.key
+    }
+
+    /// Address of the first byte.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Ends the registration. An error says that the device may still use the memory.
+    pub(crate) fn destroy(self, cmd: &Cmd) -> Result<(), CmdError> {
+        cmd.exec(&DestroyMkey {
+            index: self.key >> 8,
+        })
+    }
+}

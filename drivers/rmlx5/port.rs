@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The port: who the card is on the network, and the address that channels use.
+//!
+//! While there is no network interface the driver programs one address by itself: index 0 of the
+//! RoCE address table gets the IPv6 link local address made of the MAC (RFC 4291, appendix A), for
+//! RoCE v2. RoCE must be enabled in the vport first (`mlx5_nic_vport_enable_roce` in core/vport.c).
+
+use kernel::prelude::*;
+use mlx5_hw::{
+    field,
+    field::{
+        Mut,
+        Ref, //
+    },
+    ifc,
+    raw,
+    span, //
+};
+
+use crate::cmd::{
+    Cmd,
+    Command, //
+};
+
+/// Index of the driver's own address.
+pub(crate) const OWN_ADDRESS: u8 = 0;
+/// Largest headers of a RoCE v2 packet over IPv6: IPv6, UDP, BTH, AtomicETH, ICRC.
+const HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
+
+/// Who the card is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Permanent Ethernet address.
+    pub(crate) mac: [u8; 6],
+    /// MTU of the Ethernet port in bytes.
+    pub(crate) mtu: u16,
+    /// Node GUID.
+    pub(crate) node_guid: u64,
+    /// System image GUID.
+    pub(crate) system_guid: u64,
+}
+
+impl Identity {
+    /// IPv6 link local address of the MAC.
+    pub(crate) fn gid(&self) -> [u8; 16] {
+        let [a, b, c, d, e, f] = self.mac;
+        [
+            0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f,
+        ]
+    }
+
+    /// Largest path MTU in bytes that fits the port's MTU.
+    pub(crate) fn path_mtu(&self) -> u32 {
+        let room = u32::from(self.mtu).saturating_sub(HEADERS);
+        [4096, 2048, 1024, 512]
+            .into_iter()
+            .find(|mtu| *mtu <= room)
+            .unwrap_or(256)
+    }
+}
+
+struct QueryNicVport;
+
+impl Command for QueryNicVport {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_QUERY_NIC_VPORT_CONTEXT;
+    type In = ifc::query_nic_vport_context_in;
+    type Out = ifc::query_nic_vport_context_out;
+    type Output = Identity;
+
+    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<Identity> {
+        let vport = output.sub(span!(query_nic_vport_context_out, nic_vport_context));
+        let high = vport.get(field!(nic_vport_context, permanent_address.mac_addr_47_32));
+        let low = vport.get(field!(nic_vport_context, permanent_address.mac_addr_31_0));
+        let [_, _, mac @ ..] = (high << 32 | low).to_be_bytes();
+        // A group address or nothing at all is not an address of a card.
+        if mac == [0; 6] || mac[0] & 1 != 0 {
+            return None;
+        }
+        Some(Identity {
+            mac,
+            // CAST: a 16-bit field.
+            mtu: vport.get(field!(nic_vport_context, mtu)) as u16,
+            node_guid: vport.get(field!(nic_vport_context, node_guid)),
+            system_guid: vport.get(field!(nic_vport_context, system_image_guid)),
+        })
+    }
+}
+
+struct EnableRoce(bool);
+
+impl Command for EnableRoce {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_NIC_VPORT_CONTEXT;
+    type In = ifc::modify_nic_vport_context_in;
+    type Out = ifc::modify_nic_vport_context_out;
+    type Output = ();
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input
+            .set_flag(
+                field!(modify_nic_vport_context_in, field_select.roce_en),
+                true,
+            )
+            .set_flag(
+                field!(modify_nic_vport_context_in, nic_vport_context.roce_en),
+                self.0,
+            );
+        Ok(())
+    }
+
+    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
+        Some(())
+    }
+}
+
+struct SetRoceAddress<'a> {
+    index: u8,
+    /// `None` takes the address away.
+    identity: Option<&'a Identity>,
+}
+
+impl Command for SetRoceAddress<'_> {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_SET_ROCE_ADDRESS;
+    type In = ifc::set_roce_address_in;
+    type Out = ifc::set_roce_address_out;
+    type Output = ();
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.set(
+            field!(set_roce_address_in, roce_address_index),
+            self.index.into(),
+        );
+        if let Some(identity) = self.identity {
+            let [m0, m1, m2, m3, m4, m5] = identity.mac;
+            input.with(span!(set_roce_address_in, roce_address), |address| {
+                address
+                    .set(
+                        field!(roce_addr_layout, source_mac_47_32),
+                        u16::from_be_bytes([m0, m1]).into(),
+                    )
+                    .set(
+                        field!(roce_addr_layout, source_mac_31_0),
+                        u32::from_be_bytes([m2, m3, m4, m5]).into(),
+                    )
+                    .set(
+                        field!(roce_addr_layout, roce_l3_type),
+                        raw::MLX5_ROCE_L3_TYPE_IPV6.into(),
+                    )
+                    .set(
+                        field!(roce_addr_layout, roce_version),
+                        raw::MLX5_ROCE_VERSION_2.into(),
+                    );
+                address
+                    .raw(span!(roce_addr_layout, source_l3_address))
+                    .copy_from_slice(&identity.gid());
+            });
+        }
+        Ok(())
+    }
+
+    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
+        Some(())
+    }
+}
+
+/// What the port is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Up,
+    Down,
+}
+
+struct QueryVportState;
+
+impl Command for QueryVportState {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_QUERY_VPORT_STATE;
+    type In = ifc::query_vport_state_in;
+    type Out = ifc::query_vport_state_out;
+    type Output = Link;
+
+    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<Link> {
+        Some(match output.get(field!(query_vport_state_out, state)) {
+            1 => Link::Up,
+            _ => Link::Down,
+        })
+    }
+}
+
+/// The port of the current device generation, with the driver's own address programmed.
+pub(crate) struct Port {
+    identity: Identity,
+}
+
+impl Port {
+    /// Reads who the card is, enables RoCE and programs the driver's own address. Sleeps.
+    pub(crate) fn bring_up(cmd: &Cmd) -> Result<Self> {
+        let identity = cmd.exec(&QueryNicVport)?;
+        cmd.exec(&EnableRoce(true))?;
+        cmd.exec(&SetRoceAddress {
+            index: OWN_ADDRESS,
+            identity: Some(&identity),
+        })
+        .inspect_err(|_| {
+            let _ = cmd.exec(&EnableRoce(false));
+        })?;
+        Ok(Self { identity })
+    }
+
+    /// Who the card is.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether the port carries traffic. Sleeps.
+    pub(crate) fn link(cmd: &Cmd) -> Result<Link> {
+        Ok(cmd.exec(&QueryVportState)?)
+    }
+
+    /// Takes the address away and disables RoCE; answers are not needed.
+    pub(crate) fn shut_down(self, cmd: &Cmd) {
+        let _ = cmd.exec(&SetRoceAddress {
+            index: OWN_ADDRESS,
+            identity: None,
+        });
+        let _ = cmd.exec(&EnableRoce(false));
+    }
+}

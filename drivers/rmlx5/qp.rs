@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+//! RC queue pairs: buffer, contexts and state transitions. Sending and receiving is in [`post`].
+//!
+//! One buffer holds the receive queue and, behind it, the send queue. Source of the fields for each
+//! transition: `__mlx5_ib_modify_qp` and `opt_mask` in ib/qp.c.
+
+pub(crate) mod post;
+pub(crate) mod state;
+mod transition;
+
+use kernel::{
+    device::{
+        Bound,
+        Device, //
+    },
+    prelude::*,
+    sync::Arc, //
+};
+use kernel_ext::numa::Node;
+use mlx5_hw::{
+    field,
+    field::{
+        Mut,
+        Ref, //
+    },
+    ifc,
+    raw,
+    ring::Ring,
+    span, //
+};
+
+use self::state::{
+    QpState,
+    Step, //
+};
+pub(crate) use self::transition::Path;
+use crate::{
+    buf::Buf,
+    cmd::{
+        Cmd,
+        CmdError,
+        Command, //
+    },
+    cq::leak_if_in_doubt,
+    plain_command,
+    record::{
+        Record,
+        Records, //
+    },
+    uar::Uar,
+    wq::{
+        Window,
+        RECV_WQE_BYTES,
+        SEND_WQE_BYTES, //
+    }, //
+};
+
+/// Memory of a QP with `1 << log` WQEs in each of its queues.
+pub(crate) struct QpRing {
+    buf: Buf,
+    log: u8,
+}
+
+impl QpRing {
+    /// Allocates the queues. Sleeps.
+    pub(crate) fn new(dev: &Device<Bound>, node: Node, log: u8) -> Result<Self> {
+        let entries = Ring::new(log).ok_or(EINVAL)?.entries() as usize;
+        let bytes = entries
+            .checked_mul(RECV_WQE_BYTES + SEND_WQE_BYTES)
+            .ok_or(EINVAL)?;
+        Ok(Self {
+            buf: Buf::new(dev, node, bytes)?,
+            log,
+        })
+    }
+
+    fn send_offset(&self) -> usize {
+        RECV_WQE_BYTES << self.log
+    }
+}
+
+struct CreateQp<'a> {
+    ring: &'a QpRing,
+    uar: u32,
+    pd: u32,
+    cqn: u32,
+    record: u64,
+    user_index: Option<u32>,
+}
+
+impl Command for CreateQp<'_> {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_QP;
+    type In = ifc::create_qp_in;
+    type Out = ifc::create_qp_out;
+    type Output = u32;
+
+    fn in_tail(&self) -> usize {
+        self.ring.buf.pages() * 8
+    }
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.with(span!(create_qp_in, qpc), |qpc| {
+            qpc.set(field!(qpc, st), raw::MLX5_QP_ST_RC.into())
+                .set(field!(qpc, pm_state), raw::MLX5_QPC_PM_STATE_MIGRATED.into())
+                .set(field!(qpc, pd), self.pd.into())
+                .set(field!(qpc, log_rq_size), self.ring.log.into())
+                // A stride of 16 bytes: one scatter entry.
+                .set(field!(qpc, log_rq_stride), 0)
+                .set(field!(qpc, rq_type), raw::MLX5_NON_ZERO_RQ.into())
+                .set(field!(qpc, log_sq_size), self.ring.log.into())
+                .set(field!(qpc, uar_page), self.uar.into())
+                .set(field!(qpc, cqn_snd), self.cqn.into())
+                .set(field!(qpc, cqn_rcv), self.cqn.into())
+                .set(field!(qpc, dbr_addr), self.record);
+            if let Some(index) = self.user_index {
+                qpc.set(field!(qpc, user_index), index.into());
+            }
+        });
+        self.ring.buf.write_pas(input.raw(span!(create_qp_in, pas)))
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_qp_out, qpn)))
+    }
+}
+
+plain_command! {
+    /// DESTROY_QP.
+    DestroyQp, MLX5_CMD_OP_DESTROY_QP, destroy_qp_in, destroy_qp_out, number: u32 => qpn
+}
+
+/// User index of QPs that do not want one.
+const NO_USER_INDEX: u32 = 0xff_ffff;
+
+/// What a QP is created with.
+pub(crate) struct QpConfig<'a> {
+    /// Page for its doorbells.
+    pub(crate) uar: &'a Arc<Uar>,
+    /// Doorbell register in that page.
+    pub(crate) register: usize,
+    /// Protection domain.
+    pub(crate) pd: u32,
+    /// CQ of both queues.
+    pub(crate) cqn: u32,
+    /// CQEs can carry a user index, so that one must be given.
+    pub(crate) cqe_version: u8,
+}
+
+/// An RC QP of the current device generation.
+///
+/// Has no lock of its own: its owner holds it exclusively.
+pub(crate) struct Qp {
+    number: u32,
+    ring: QpRing,
+    state: QpState,
+    uar: Arc<Uar>,
+    register: usize,
+    pd: u32,
+    cqn: u32,
+    record: u64,
+    /// Posted sends.
+    sq: Window,
+    /// Posted receives.
+    rq: Window,
+    /// First 8 bytes of the last control segment, for the doorbell.
+    control: Option<u64>,
+}
+
+impl Qp {
+    /// Creates the QP in RESET. `records` must outlive it. Sleeps.
+    ///
+    /// Gives the memory back with the error; `ENOMEM` when the HCA has no more QPs.
+    pub(crate) fn create(
+        cmd: &Cmd,
+        config: &QpConfig<'_>,
+        records: &Records,
+        ring: QpRing,
+    ) -> Result<Self, (CmdError, QpRing)> {
+        let windows = Ring::new(ring.log).and_then(|ring| Some((Window::new(ring)?, Window::new(ring)?)));
+        let Some((sq, rq)) = windows else {
+            let error = CmdError {
+                // CAST: opcodes have 16 bits.
+                opcode: raw::MLX5_CMD_OP_CREATE_QP as u16,
+                op_mod: 0,
+                cause: crate::cmd::Cause::Input(EINVAL),
+            };
+            return Err((error, ring));
+        };
+        let record = records.address(Record::Qp);
+        let command = CreateQp {
+            ring: &ring,
+            uar: config.uar.index(),
+            pd: config.pd,
+            cqn: config.cqn,
+            record,
+            user_index: (config.cqe_version != 0).then_some(NO_USER_INDEX),
+        };
+        match cmd.exec(&command) {
+            Ok(number) => Ok(Self {
+                number,
+                ring,
+                state: QpState::Reset,
+                uar: config.uar.clone(),
+                register: config.register,
+                pd: config.pd,
+                cqn: config.cqn,
+                record,
+                sq,
+                rq,
+                control: None,
+            }),
+            Err(error) => Err((error, ring)),
+        }
+    }
+
+    /// The number the device gave it.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// State as the driver knows it. The device may have moved the QP to ERROR since.
+    pub(crate) fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// The device moved the QP to ERROR by itself.
+    pub(crate) fn found_in_error(&mut self) {
+        self.state = QpState::Error;
+    }
+
+    fn step(&mut self, step: Step) -> Result<QpState> {
+        self.state.after(step).ok_or(EINVAL)
+    }
+
+    /// Destroys the QP. Memory that the device may still use is not freed.
+    pub(crate) fn destroy(self, cmd: &Cmd) {
+        if let Err(error) = cmd.exec(&DestroyQp {
+            number: self.number,
+        }) {
+            leak_if_in_doubt(&error, self.ring);
+        }
+    }
+
+    /// Takes the memory of a QP whose device generation is over, to be used again.
+    pub(crate) fn into_ring(self) -> QpRing {
+        self.ring
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Posting to a QP, and finding what a completion is about.
+//!
+//! Order: WQE, `dma_wmb`, doorbell record, `dma_wmb`, one write to the doorbell.
+
+use kernel::{
+    prelude::*,
+    sync::barrier::{
+        self,
+        dma_mb, //
+    }, //
+};
+use mlx5_hw::ring::Counter;
+
+use super::Qp;
+use crate::{
+    record::{
+        Record,
+        Records, //
+    },
+    wq::{
+        encode_recv,
+        Request,
+        Sge,
+        Signal,
+        Window,
+        RECV_WQE_BYTES,
+        SEND_WQE_BYTES, //
+    }, //
+};
+
+/// Words of a QP's doorbell record. Source: `MLX5_RCV_DBR`, `MLX5_SND_DBR` in
+/// include/linux/mlx5/qp.h.
+const RECEIVE: usize = 0;
+const SEND: usize = 1;
+
+impl Qp {
+    /// Account of the send queue.
+    pub(crate) fn sq(&self) -> &Window {
+        &self.sq
+    }
+
+    /// Account of the receive queue.
+    pub(crate) fn rq(&self) -> &Window {
+        &self.rq
+    }
+
+    /// Finishes sends up to and including `upto`, and says how many.
+    pub(crate) fn sent(&mut self, upto: Counter) -> u32 {
+        self.sq.complete(upto)
+    }
+
+    /// Finishes receives up to and including `upto`, and says how many.
+    pub(crate) fn received(&mut self, upto: Counter) -> u32 {
+        self.rq.complete(upto)
+    }
+
+    /// Writes a send WQE; the device sees it after [`Qp::ring`]. `ENOSPC` when the queue is full,
+    /// `EINVAL` for a request that no WQE can express.
+    pub(crate) fn post_send(&mut self, request: &Request, signal: Signal) -> Result<usize> {
+        if self.sq.free() == 0 {
+            return Err(ENOSPC);
+        }
+        let wqe = request
+            .encode(self.sq.head().low16(), self.number, signal)
+            .ok_or(EINVAL)?;
+        let slot = self.sq.slot(self.sq.head());
+        self.ring
+            .buf
+            .write(self.ring.send_offset() + slot * SEND_WQE_BYTES, &wqe)?;
+        self.sq.post().ok_or(ENOSPC)?;
+        self.control = wqe.first_chunk::<8>().map(|head| u64::from_be_bytes(*head));
+        Ok(slot)
+    }
+
+    /// Tells the device of all sends posted since the last call.
+    pub(crate) fn ring(&mut self, records: &Records) -> Result {
+        let Some(control) = self.control.take() else {
+            return Ok(());
+        };
+        dma_mb(barrier::Write);
+        records.set(Record::Qp, SEND, self.sq.head().low16().into())?;
+        dma_mb(barrier::Write);
+        self.uar.send(self.register, control)
+    }
+
+    /// Slot that the next receive gets; `None` when the queue is full.
+    pub(crate) fn next_receive(&self) -> Option<usize> {
+        (self.rq.free() != 0).then(|| self.rq.slot(self.rq.head()))
+    }
+
+    /// Writes a receive WQE; the device sees it after [`Qp::publish_receives`].
+    pub(crate) fn post_receive(&mut self, sge: &Sge) -> Result {
+        let slot = self.next_receive().ok_or(ENOSPC)?;
+        let wqe = encode_recv(sge).ok_or(EINVAL)?;
+        self.ring.buf.write(slot * RECV_WQE_BYTES, &wqe)?;
+        self.rq.post().ok_or(ENOSPC)?;
+        Ok(())
+    }
+
+    /// Tells the device of all receives posted so far. There is no doorbell for them.
+    pub(crate) fn publish_receives(&self, records: &Records) -> Result {
+        dma_mb(barrier::Write);
+        records.set(Record::Qp, RECEIVE, self.rq.head().low16().into())
+    }
+}
