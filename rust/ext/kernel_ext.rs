@@ -12,14 +12,16 @@
 //! | [`time`] | deadlines on the monotonic clock |
 //! | [`numa`] | nodes, spreading over nearby CPUs, coherent memory on a node |
 //! | [`dma`] | masks and limits, pages mapped for the device |
+//! | [`debugfs`] | files that a module can own safely |
 //! | [`irq`] | MSI-X vectors with names, owned handlers and affinity |
 //! | [`workqueue`] | own queues, tasks that are cancelled when dropped |
 //!
 //! What the `kernel` crate has and drivers should take from there: `sync::{Arc, Mutex, SpinLock,
 //! SpinLockIrq, CondVar}` (`SpinLockIrq` may be taken in hard interrupts), `sync::atomic`,
-//! `sync::barrier`, `time::{Delta, Instant}`, `debugfs`, module parameters.
+//! `sync::barrier`, `time::{Delta, Instant}`, module parameters.
 
 pub mod completion;
+pub mod debugfs;
 pub mod dma;
 pub mod irq;
 pub mod numa;
