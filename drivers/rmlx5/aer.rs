@@ -118,15 +118,11 @@ pub(crate) fn error_detected(device: &Arc<Device>, channel: ChannelState) -> Vot
             if device.recovery.state() == State::Dead {
                 Vote::Disconnect
             } else {
-                dev_err!(
-                    device.pdev,
-                    "PCIe Link Down: {} error, draining\n",
-                    if channel == ChannelState::Frozen {
-                        "fatal"
-                    } else {
-                        "non-fatal"
-                    }
-                );
+                let kind = match channel {
+                    ChannelState::Frozen => "fatal",
+                    _ => "non-fatal",
+                };
+                dev_err!(device.pdev, "PCIe Link Down: {} error, draining\n", kind);
                 device.recovery.go(State::Draining);
                 drain(device, Verdict::Dead);
                 Vote::NeedReset

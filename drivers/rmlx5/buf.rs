@@ -19,7 +19,10 @@ use kernel::{
     },
     prelude::*, //
 };
-use kernel_ext::numa::Node;
+use kernel_ext::numa::{
+    self,
+    Node, //
+};
 
 /// Bytes of one page of the list the device gets.
 pub(crate) const PAGE: usize = 4096;
@@ -50,8 +53,7 @@ impl Buf {
         let mut left = len;
         while left > 0 {
             let part = left.min(CHUNK);
-            let _ = node;
-            chunks.push(Coherent::zeroed_slice(dev, part, GFP_KERNEL)?, GFP_KERNEL)?;
+            chunks.push(numa::coherent(dev, node, part)?, GFP_KERNEL)?;
             left -= part;
         }
         Ok(Self { chunks, len })

@@ -9,6 +9,7 @@
 //! need, BAR and PCI device last.
 
 use kernel::{
+    dma::DmaMask,
     new_spinlock_irq,
     prelude::*,
     sync::{
@@ -24,6 +25,10 @@ use kernel_ext::{
         BoundDevice,
         Enabled, //
     },
+    workqueue::{
+        Kind,
+        Queue, //
+    },
 };
 
 use crate::{
@@ -35,10 +40,16 @@ use crate::{
     },
     caps::Caps,
     cmd::{
-        queue::Verdict,
+        queue::{
+            Counter,
+            Verdict, //
+        },
         Cmd, //
     },
-    eq::sink::CompEq,
+    eq::sink::{
+        Async,
+        CompEq, //
+    },
     event::Registry,
     health::Health,
     irq::Eqs,
@@ -58,6 +69,9 @@ use crate::{
     worker::Worker, //
 };
 
+/// Longest piece of a scatter list, in bytes. Source: `set_dma_caps` in core/main.c.
+const MAX_SEGMENT: u32 = 2 << 30;
+
 /// What changes with each generation.
 struct Current {
     caps: Option<Caps>,
@@ -71,7 +85,7 @@ pub(crate) struct Device {
     /// Vectors and event queues, from the first bring-up on.
     eqs: SetOnce<Eqs>,
     /// Polls the firmware's health.
-    pub(crate) health: Arc<Health>,
+    pub(crate) health: Health,
     /// Answers page requests.
     worker: Arc<Worker>,
     requests: Arc<Requests>,
@@ -103,8 +117,9 @@ impl Device {
     /// beyond reading its first registers.
     pub(crate) fn new(pdev: &BoundDevice) -> Result<Arc<Self>> {
         let enabled = Enabled::new(pdev)?;
-        pdev.set_dma_mask(64).or_else(|_| pdev.set_dma_mask(32))?;
-        pdev.set_dma_segment(2 << 30);
+        pdev.set_dma_mask(DmaMask::new::<64>())
+            .or_else(|_| pdev.set_dma_mask(DmaMask::new::<32>()))?;
+        pdev.set_max_segment(MAX_SEGMENT);
         let bar = Bar::claim(pdev, 0, c"rmlx5")?;
         let iseg = Arc::new(Iseg::new(&bar)?, GFP_KERNEL)?;
         if iseg.gone() {
@@ -113,10 +128,11 @@ impl Device {
         }
         let node = Node::of_device(pdev.device());
         let cmd = Cmd::new(pdev, iseg.clone(), node)?;
-        let worker = Worker::new()?;
+        let queue = Queue::new(c"rmlx5", Kind::Unbound)?;
+        let worker = Worker::new(&queue)?;
         let requests = Requests::new(worker.clone())?;
         let events = Arc::pin_init(Registry::new(), GFP_KERNEL)?;
-        let health = Health::new(pdev, iseg.clone())?;
+        let health = Health::new(&queue, pdev, iseg.clone())?;
         Arc::pin_init(
             try_pin_init!(Self {
                 eqs: SetOnce::new(),
@@ -165,7 +181,7 @@ impl Device {
             self.eqs.populate(eqs);
         }
         self.eqs.as_ref().ok_or(EINVAL)?.create(&self.cmd, &uar)?;
-        self.worker.open(self)?;
+        self.worker.open(self);
         self.recovery.next_generation();
         Ok(())
     }
@@ -252,6 +268,15 @@ impl Device {
     /// The completion EQ of completion vector `index`.
     pub(crate) fn comp_eq(&self, index: usize) -> Option<&CompEq> {
         self.eqs.as_ref()?.completions().get(index)
+    }
+
+    /// Where the events of the async EQ go.
+    pub(crate) fn async_sink(&self) -> Async {
+        Async {
+            registry: self.events.clone(),
+            pages: self.requests.clone(),
+            stray: Counter::default(),
+        }
     }
 
     /// Answers the page requests that have come. Runs in the worker.

@@ -84,11 +84,11 @@ impl Rmlx5 {
         // From here on an error has to end the generation before the device is dropped.
         let started = device.up(Caller::Probe).and_then(|()| {
             pdev.save_state()?;
-            if device.recovery.go(State::Up) {
-                device.health.start(&device)
-            } else {
-                Err(ENODEV)
+            if !device.recovery.go(State::Up) {
+                return Err(ENODEV);
             }
+            device.health.start(&device);
+            Ok(())
         });
         if let Err(error) = started {
             device.close();

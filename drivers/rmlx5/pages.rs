@@ -10,7 +10,6 @@
 //! 2. [`Requests`] (hard interrupts).
 
 use kernel::{
-    dma::CoherentHandle,
     new_mutex,
     new_spinlock_irq,
     prelude::*,
@@ -26,6 +25,8 @@ use kernel::{
     time::Delta, //
 };
 use kernel_ext::{
+    dma::DevicePage,
+    numa::Node,
     pci::BoundDevice,
     time::Deadline, //
 };
@@ -41,7 +42,6 @@ use mlx5_hw::{
 };
 
 use crate::{
-    buf::PAGE,
     cmd::{
         queue::{
             Counter,
@@ -56,6 +56,8 @@ use crate::{
 
 /// Pages the firmware may hold at most: 2 GiB. A ConnectX-6 Dx takes some tens of MiB.
 const BUDGET: usize = 512 * 1024;
+/// The unit of the interface is the page of this machine.
+const _: () = assert!(DevicePage::SIZE == crate::buf::PAGE);
 /// How long the device may take to return what it holds at teardown (`MLX5_TO_RECLAIM_PAGES_MS`).
 const RECLAIM_TIMEOUT: Delta = Delta::from_secs(5);
 /// Pages of one request event at most, as in the C driver (`MAX_RECLAIM_NPAGES`).
@@ -263,7 +265,7 @@ impl Requests {
 }
 
 struct Page {
-    memory: CoherentHandle,
+    memory: DevicePage,
     /// The device has it.
     given: bool,
 }
@@ -458,8 +460,8 @@ impl Books {
             }
         }
         while batch.len() < wanted {
-            let memory = CoherentHandle::alloc(pdev.device(), PAGE, GFP_KERNEL)?;
-            let address = memory.dma_address();
+            let memory = DevicePage::new(pdev, Node::of_device(pdev.device()))?;
+            let address = memory.address();
             let page = Page {
                 memory,
                 given: false,

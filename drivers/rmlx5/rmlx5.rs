@@ -1,72 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Driver for ConnectX-class RoCE adapters.
+//! Driver for ConnectX-class RoCE adapters (the mlx5 programming interface).
+//!
+//! Layers, lowest first; imports point to the same layer or a lower one:
+//!
+//! | layer | modules |
+//! |---|---|
+//! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`buf`] |
+//! | events | [`event`], [`eq`], [`irq`] |
+//! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
+//! | PCI | [`driver`], [`aer`], [`pci`], [`sysfs`] |
+//!
+//! What must go up goes through a trait that the lower layer owns: [`cmd::CompletionSource`],
+//! [`event::Listener`], [`eq::sink::CqHandler`], [`recovery::Participant`].
+//!
+//! | term | meaning |
+//! |---|---|
+//! | EQ, CQ, QP | event queue, completion queue, queue pair |
+//! | UAR | page of BAR0 with doorbells |
+//! | ISSI | revision of the interface that both sides speak |
+//! | PAS | list of the pages of a buffer |
 #![deny(unsafe_code)]
-#![allow(dead_code)]
 
-use core::fmt::Write;
-
-use kernel::{driver::Registration, prelude::*, InPlaceModule};
-use kernel_ext::{
-    pci::{self, driver::BoundTo, BoundDevice},
-    sysfs::{Attribute, Group, Groups},
+use kernel::{
+    driver::Registration,
+    prelude::*,
+    InPlaceModule, //
 };
-use mlx5_hw as _;
+use kernel_ext::pci::Adapter;
 
-kernel::pci_device_table!(
-    PCI_TABLE,
-    (),
-    [(pci::DeviceId::from_id(pci::Vendor::MELLANOX, 0x101d), ())]
-);
-
+mod aer;
+mod boot;
 mod buf;
 mod caps;
 mod cmd;
+mod device;
+mod driver;
 mod eq;
 mod event;
+mod health;
+mod irq;
 mod iseg;
 mod pages;
+mod pci;
+mod recovery;
+mod sysfs;
 mod uar;
-
-struct Driver;
-
-static LINK: Attribute<BoundTo<Driver>> = Attribute::ro(c"link", |data: Pin<&Device>, out| {
-    let report = data.device.link_report();
-    writeln!(out, "{} of {}", report.available, report.capable)?;
-    Ok(())
-});
-static GROUP: Group<BoundTo<Driver>> = Group::new(Some(c"rmlx5"), &[Some(&LINK), None]);
-
-struct Device {
-    device: BoundDevice,
-    _enabled: pci::Enabled,
-}
-
-impl pci::Driver for Driver {
-    type IdInfo = ();
-    type Data = Device;
-
-    const ID_TABLE: pci::IdTable<Self::IdInfo> = &PCI_TABLE;
-    const GROUPS: Groups<BoundTo<Self>> = &[Some(&GROUP), None];
-
-    fn probe(device: &BoundDevice, _info: Option<&'static ()>) -> impl PinInit<Device, Error> {
-        let enabled = pci::Enabled::new(device)?;
-        dev_info!(
-            device.device(),
-            "bound, MPS {} MRRS {}\n",
-            device.mps(),
-            device.mrrs()
-        );
-        Ok(Device {
-            device: device.clone(),
-            _enabled: enabled,
-        })
-    }
-}
+mod worker;
 
 #[pin_data]
 struct Module {
     #[pin]
-    _driver: Registration<pci::Adapter<Driver>>,
+    _driver: Registration<Adapter<driver::Rmlx5>>,
 }
 
 impl InPlaceModule for Module {
@@ -77,10 +61,30 @@ impl InPlaceModule for Module {
     }
 }
 
+/// Vectors at most, all kinds together; 0 for no limit.
+fn max_vectors() -> u32 {
+    module_parameters::max_vectors.value()
+}
+
+/// Completion vectors at most; 0 for one per CPU.
+fn comp_vectors() -> u32 {
+    module_parameters::comp_vectors.value()
+}
+
 module! {
     type: Module,
     name: "rmlx5",
     authors: ["The rmlx5 authors"],
     description: "Driver for ConnectX-class RoCE adapters",
     license: "GPL",
+    params: {
+        max_vectors: u32 {
+            default: 0,
+            description: "Interrupt vectors at most, all kinds together (0: no limit)",
+        },
+        comp_vectors: u32 {
+            default: 0,
+            description: "Completion vectors at most (0: one per CPU)",
+        },
+    },
 }

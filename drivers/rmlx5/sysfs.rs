@@ -16,40 +16,37 @@ use kernel_ext::{
 };
 
 use crate::{
-    driver::Rmlx5,
+    driver::{
+        Data,
+        Rmlx5, //
+    },
     pci::Link, //
 };
 
 type Owner = BoundTo<Rmlx5>;
 
-static LINK: Attribute<Owner> = Attribute::ro(c"link", |data, out| {
-    writeln!(out, "{}", Link::of(&data.device.pdev))?;
-    Ok(())
+static LINK: Attribute<Owner> = Attribute::ro(c"link", |data: Pin<&Data>, out| {
+    Ok(out.write_fmt(fmt!("{}\n", Link::of(&data.device.pdev)))?)
 });
 
-static MPS: Attribute<Owner> = Attribute::ro(c"mps", |data, out| {
-    writeln!(out, "{}", data.device.pdev.mps())?;
-    Ok(())
+static MPS: Attribute<Owner> = Attribute::ro(c"mps", |data: Pin<&Data>, out| {
+    Ok(out.write_fmt(fmt!("{}\n", data.device.pdev.mps()))?)
 });
 
-static MRRS: Attribute<Owner> = Attribute::ro(c"mrrs", |data, out| {
-    writeln!(out, "{}", data.device.pdev.mrrs())?;
-    Ok(())
+static MRRS: Attribute<Owner> = Attribute::ro(c"mrrs", |data: Pin<&Data>, out| {
+    Ok(out.write_fmt(fmt!("{}\n", data.device.pdev.mrrs()))?)
 });
 
-static STATE: Attribute<Owner> = Attribute::ro(c"state", |data, out| {
-    writeln!(out, "{}", data.device.recovery.state().name())?;
-    Ok(())
+static STATE: Attribute<Owner> = Attribute::ro(c"state", |data: Pin<&Data>, out| {
+    Ok(out.write_fmt(fmt!("{}\n", data.device.recovery.state().name()))?)
 });
 
-static HEALTH: Attribute<Owner> = Attribute::ro(c"health", |data, out| {
-    writeln!(out, "{}", data.device.health.verdict())?;
-    Ok(())
+static HEALTH: Attribute<Owner> = Attribute::ro(c"health", |data: Pin<&Data>, out| {
+    Ok(out.write_fmt(fmt!("{}\n", data.device.health.sign()))?)
 });
 
-static RESETS: Attribute<Owner> = Attribute::ro(c"resets", |data, out| {
-    writeln!(out, "{}", data.device.recovery.resets.get())?;
-    Ok(())
+static RESETS: Attribute<Owner> = Attribute::ro(c"resets", |data: Pin<&Data>, out| {
+    Ok(out.write_fmt(fmt!("{}\n", data.device.recovery.resets.get()))?)
 });
 
 static GROUP: Group<Owner> = Group::new(
@@ -66,4 +63,4 @@ static GROUP: Group<Owner> = Group::new(
 );
 
 /// What the driver core adds to the device while it is bound.
-pub(crate) const GROUPS: Groups<Owner> = Groups::new(&[Some(&GROUP), None]);
+pub(crate) const GROUPS: Groups<Owner> = &[Some(&GROUP), None];

@@ -680,11 +680,12 @@ impl Cmd {
         self.abandon(index, ticket);
         let gone = self.iseg.gone();
         self.fail(if gone { Verdict::Gone } else { Verdict::Broken });
+        let verdict = if gone { "gone" } else { "broken" };
         dev_err!(
             self.pdev,
             "Command Timeout: slot {} got no answer, card is declared {}\n",
             index,
-            if gone { "gone" } else { "broken" }
+            verdict
         );
         Err(if gone { Cause::Gone } else { Cause::Timeout })
     }

@@ -13,6 +13,8 @@ use kernel::{
     }, //
 };
 
+use kernel_ext::numa::Node;
+
 use super::{
     Eq,
     Sink, //
@@ -95,6 +97,8 @@ pub(crate) struct Completions {
 pub(crate) struct CompEq {
     /// The queue.
     pub(crate) eq: Arc<Eq<CompSink>>,
+    /// Node of its CPU: where the memory of CQs attached to it should be.
+    pub(crate) node: Node,
 }
 
 /// [`Completions`] and the count of events for CQs that nobody knows.

@@ -90,3 +90,18 @@ impl BoundDevice {
         unsafe { bindings::pci_restore_state(self.as_raw()) }
     }
 }
+
+impl BoundDevice {
+    /// Resets the function by whatever method works, through the driver's own
+    /// [`reset_prepare`](super::Driver::reset_prepare) and
+    /// [`reset_done`](super::Driver::reset_done). Sleeps, possibly for seconds.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` when somebody holds the device lock (it is never waited for, so this may be called
+    /// by work that unbind cancels), `ENOTTY` when there is no method, else that of the method.
+    pub fn try_reset(&self) -> Result {
+        // SAFETY: The device is valid and bound.
+        to_result(unsafe { bindings::pci_try_reset_function(self.as_raw()) })
+    }
+}
