@@ -57,9 +57,12 @@ fn wait_back(device: &Device) -> Result {
 fn give_up(device: &Device, why: &str, error: Error) {
     device.recovery.go(State::Dead);
     device.lost(Verdict::Broken);
+    // A stale AER status would blame this device for the next error on the bus; restoring the
+    // configuration clears all of it.
+    if device.pdev.is_present() {
+        device.pdev.restore_state();
+    }
     device.quiesce();
-    // A stale status would blame this device for the next error on the bus.
-    let _ = device.pdev.clear_nonfatal_errors();
     dev_err!(
         device.pdev,
         "recovery failed: {} (error {}), device is dead until it is bound again\n",

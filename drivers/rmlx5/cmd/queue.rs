@@ -57,6 +57,7 @@ use super::{
     out_len,
     slot::{
         Finish,
+        Slot,
         State,
         Table,
         Ticket,
@@ -95,7 +96,7 @@ const MAX_LEN: usize = 2 << 20;
 const XPORT_PCI: u64 = 7;
 /// Ownership bit of the last byte of an entry.
 const OWNER_HW: u8 = 1;
-/// Largest output of a page command behind its fixed part, also for input: 512 addresses.
+/// Addresses in one page command.
 pub(crate) const PAGES_PER_COMMAND: usize = 512;
 
 const OWN: usize = wire!(mlx5_cmd_layout, status_own).offset();
@@ -271,13 +272,16 @@ impl Cmd {
             }
             inner.table.resize(slots);
             inner.shape = shape;
+            self.vacant.reinit();
+            self.vacant_pages.reinit();
+            // A caller who is still on its way out of the old generation gives its slot back itself.
+            for index in 0..slots {
+                let free = |slot: &mut Slot| slot.state == State::Free;
+                if inner.table.get(index).is_some_and(free) {
+                    self.vacate(index + 1 == slots);
+                }
+            }
         }
-        self.vacant.reinit();
-        self.vacant_pages.reinit();
-        for _ in 1..slots {
-            self.vacant.complete();
-        }
-        self.vacant_pages.complete();
         self.iseg.set_queue(self.entries.address(0)?);
         if self.iseg.gone() {
             return Err(ENODEV);
@@ -429,8 +433,7 @@ impl Cmd {
     fn alive(&self) -> Result<(), Cause> {
         match self.verdict() {
             Verdict::Alive => Ok(()),
-            Verdict::Gone => Err(Cause::Dead),
-            Verdict::Dead | Verdict::Broken => Err(Cause::Dead),
+            Verdict::Dead | Verdict::Gone | Verdict::Broken => Err(Cause::Dead),
         }
     }
 
@@ -445,13 +448,17 @@ impl Cmd {
         } else {
             &self.vacant
         };
-        if vacant.wait_timeout(SLOT_TIMEOUT).is_err() {
+        let (index, ticket) = loop {
+            if vacant.wait_timeout(SLOT_TIMEOUT).is_err() {
+                self.alive()?;
+                return Err(Cause::Resources(EBUSY));
+            }
+            // After a restart the count may be too high by those who held a slot across it; each
+            // round without a slot takes one away.
+            if let Some(held) = self.inner.lock().table.hold(pages) {
+                break held;
+            }
             self.alive()?;
-            return Err(Cause::Resources(EBUSY));
-        }
-        let held = self.inner.lock().table.hold(pages);
-        let Some((index, ticket)) = held else {
-            return Err(Cause::Resources(EBUSY));
         };
         let result = self
             .issue(index, ticket, input, output.len())
