@@ -15,6 +15,8 @@
 #include <linux/timekeeping.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
 
 /* linux/completion.h */
 
@@ -141,4 +143,29 @@ struct workqueue_struct *rmlx5_helper_alloc_workqueue(const char *name,
 						      int max_active)
 {
 	return alloc_workqueue("%s", flags, max_active, name);
+}
+
+/* rdma/ib_verbs.h */
+
+struct ib_device *rmlx5_helper_rdma_device_to_ibdev(struct device *device)
+{
+	return rdma_device_to_ibdev(device);
+}
+
+/* Maps one page of device memory; called from the mmap of a user context. */
+int rmlx5_helper_rdma_map_io_page(struct ib_ucontext *context,
+				  struct vm_area_struct *vma,
+				  unsigned long pfn, bool write_combining)
+{
+	pgprot_t prot;
+
+	if (vma->vm_flags & VM_EXEC)
+		return -EPERM;
+	vm_flags_clear(vma, VM_MAYEXEC);
+
+	if (write_combining)
+		prot = pgprot_writecombine(vma->vm_page_prot);
+	else
+		prot = pgprot_noncached(vma->vm_page_prot);
+	return rdma_user_mmap_io(context, vma, pfn, PAGE_SIZE, prot, NULL);
 }

@@ -7,6 +7,7 @@
 //! | module | offers |
 //! |---|---|
 //! | [`pci`] | [`pci::BoundDevice`], the claim all resources keep; driver trait with error handlers, sysfs groups and shutdown; BARs; MPS, MRRS and link report; saved state; AER |
+//! | [`rdma`] | RDMA devices: registration, attributes, contexts and protection domains, events |
 //! | [`sysfs`] | typed attributes and groups |
 //! | [`completion`] | completions with timeout and reinit |
 //! | [`time`] | deadlines on the monotonic clock |
@@ -26,6 +27,7 @@ pub mod dma;
 pub mod irq;
 pub mod numa;
 pub mod pci;
+pub mod rdma;
 pub mod sysfs;
 pub mod time;
 pub mod workqueue;

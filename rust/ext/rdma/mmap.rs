@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Device memory in user space.
+
+use core::marker::PhantomData;
+
+use kernel::{error::to_result, page::PAGE_SIZE, prelude::*};
+use rmlx5_bindings as bindings;
+
+use super::object::Context;
+use crate::pci::Bar;
+
+/// How the CPU accesses mapped device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// Each write goes to the device as it is.
+    Uncached,
+    /// The CPU may gather writes.
+    WriteCombining,
+}
+
+/// The address range that user space wants device memory at.
+///
+/// # Invariants
+///
+/// The pointer is a range that is being set up by `mmap` of `context`'s file, for `'a`.
+pub struct Vma<'a, T> {
+    vma: *mut bindings::vm_area_struct,
+    context: Context<'a, T>,
+    call: PhantomData<&'a mut ()>,
+}
+
+impl<'a, T> Vma<'a, T> {
+    /// # Safety
+    ///
+    /// As the type invariant.
+    pub(super) unsafe fn from_raw(
+        vma: *mut bindings::vm_area_struct,
+        context: Context<'a, T>,
+    ) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self {
+            vma,
+            context,
+            call: PhantomData,
+        }
+    }
+
+    /// The page offset that user space gave: which memory it wants, by the driver's convention.
+    pub fn page_offset(&self) -> usize {
+        // SAFETY: By the type invariant.
+        unsafe { (*self.vma).vm_pgoff }
+    }
+
+    /// Length in bytes, whole pages.
+    pub fn len(&self) -> usize {
+        // SAFETY: By the type invariant; the union holds the range of a range that is in use.
+        unsafe {
+            let range = (*self.vma).__bindgen_anon_1.__bindgen_anon_1;
+            range.vm_end.wrapping_sub(range.vm_start)
+        }
+    }
+
+    /// The context whose file is mapped.
+    pub fn context(&self) -> Context<'a, T> {
+        self.context
+    }
+
+    /// Maps the page of `bar` that starts at `offset`, shared, with the access user space asked for.
+    /// The core takes it away when the device goes away.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` unless the range is one shared page and `offset` is a multiple of the page size,
+    /// `EPERM` when user space wants to execute it, `ERANGE` outside of the BAR, `EAGAIN`, `ENOMEM`.
+    pub fn map_page(self, bar: &Bar, offset: u64, cache: Cache) -> Result {
+        // CAST: The size of a page fits.
+        let page = PAGE_SIZE as u64;
+        if self.len() != PAGE_SIZE || offset % page != 0 {
+            return Err(EINVAL);
+        }
+        if bar.len().saturating_sub(offset) < page {
+            return Err(ERANGE);
+        }
+        let physical = bar.physical(offset)?;
+        let number = usize::try_from(physical / page).map_err(|_| ERANGE)?;
+        // SAFETY: By the type invariant this is inside the core's mmap call, and the page is device
+        // memory of the driver.
+        to_result(unsafe {
+            bindings::rdma_map_io_page(
+                self.context.as_raw(),
+                self.vma,
+                number,
+                cache == Cache::WriteCombining,
+            )
+        })
+    }
+}
