@@ -167,6 +167,11 @@ impl Card {
         &self.hca.env.counters
     }
 
+    /// Counts from zero again.
+    pub fn reset_counters(&mut self) {
+        self.hca.env.counters = Counters::default();
+    }
+
     /// What lives now.
     pub fn census(&self) -> Census {
         self.hca.census()
