@@ -31,6 +31,7 @@ struct Member {
 
 struct Layout {
     union: bool,
+    public: bool,
     members: Vec<Member>,
 }
 
@@ -50,16 +51,30 @@ fn main() {
     fs::write(out, emit(&layouts)).expect("OUT_DIR is writable");
 }
 
+/// Short name of a layout.
 fn short(name: &str) -> Option<&str> {
-    name.strip_prefix("mlx5_ifc_")?.strip_suffix("_bits")
+    let name = name.strip_prefix("mlx5_ifc_")?;
+    Some(name.strip_suffix("_bits").unwrap_or(name))
 }
+
+/// Whether [`mlx5_hw::ifc`] has the layout: those have a name of the usual form. The others are
+/// only used inside of layouts: anonymous members (`X_bits__bindgen_ty_1`) and a union or two.
+fn is_public(name: &str) -> bool {
+    name.ends_with("_bits")
+}
+
+/// How bindgen writes the members of a union that cannot be one in Rust.
+const UNION_FIELD: &str = "__BindgenUnionField";
+
+/// The storage of such a union: no member of the header.
+const UNION_STORAGE: &str = "bindgen_union_field";
 
 fn collect(file: &syn::File) -> BTreeMap<String, Layout> {
     let mut layouts = BTreeMap::new();
     for item in &file.items {
         let (ident, fields, union) = match item {
             Item::Struct(item) => match &item.fields {
-                Fields::Named(fields) => (&item.ident, fields, false),
+                Fields::Named(fields) => (&item.ident, fields, has_storage(fields)),
                 _ => continue,
             },
             Item::Union(item) => (&item.ident, &item.fields, true),
@@ -71,6 +86,7 @@ fn collect(file: &syn::File) -> BTreeMap<String, Layout> {
         let members: Option<Vec<Member>> = fields
             .named
             .iter()
+            .filter(|field| !is_storage(field))
             .map(|field| {
                 Some(Member {
                     name: field.ident.as_ref()?.to_string(),
@@ -79,7 +95,15 @@ fn collect(file: &syn::File) -> BTreeMap<String, Layout> {
             })
             .collect();
         if let Some(members) = members {
-            layouts.insert(name.to_owned(), Layout { union, members });
+            let public = is_public(&ident);
+            layouts.insert(
+                name.to_owned(),
+                Layout {
+                    union,
+                    public,
+                    members,
+                },
+            );
         }
     }
     // A layout that contains one of those is of no use either.
@@ -98,6 +122,17 @@ fn collect(file: &syn::File) -> BTreeMap<String, Layout> {
     }
 }
 
+fn is_storage(field: &syn::Field) -> bool {
+    field
+        .ident
+        .as_ref()
+        .is_some_and(|ident| ident == UNION_STORAGE)
+}
+
+fn has_storage(fields: &syn::FieldsNamed) -> bool {
+    fields.named.iter().any(is_storage)
+}
+
 fn known(shape: &Shape, layouts: &BTreeMap<String, Layout>) -> bool {
     match shape {
         Shape::Bits(_) => true,
@@ -112,14 +147,15 @@ fn shape(ty: &Type) -> Option<Shape> {
         Type::Path(path) => {
             let last = path.path.segments.last()?;
             let ident = last.ident.to_string();
-            if ident == "__IncompleteArrayField" {
-                let PathArguments::AngleBracketed(arguments) = &last.arguments else {
-                    return None;
-                };
+            if let PathArguments::AngleBracketed(arguments) = &last.arguments {
                 let GenericArgument::Type(inner) = arguments.args.first()? else {
                     return None;
                 };
-                return Some(Shape::List(Box::new(shape(inner)?)));
+                return match ident.as_str() {
+                    "__IncompleteArrayField" => Some(Shape::List(Box::new(shape(inner)?))),
+                    UNION_FIELD => shape(inner),
+                    _ => None,
+                };
             }
             short(&ident).map(|name| Shape::Layout(name.to_owned()))
         }
@@ -192,12 +228,18 @@ fn emit(layouts: &BTreeMap<String, Layout>) -> String {
         writeln!(
             out,
             "#[allow(non_upper_case_globals)]\n\
-             pub(crate) static LAYOUT_{name}: Layout = Layout {{ name: {name:?}, bits: {}, union: {}, members: &[{members}] }};\n\
-             impl Described for mlx5_hw::ifc::{name} {{ const LAYOUT: &'static Layout = &LAYOUT_{name}; }}",
+             pub(crate) static LAYOUT_{name}: Layout = Layout {{ name: {name:?}, bits: {}, union: {}, members: &[{members}] }};",
             bits(layout, layouts),
             layout.union,
         )
         .expect("writing to a string");
+        if layout.public {
+            writeln!(
+                out,
+                "impl Described for mlx5_hw::ifc::{name} {{ const LAYOUT: &'static Layout = &LAYOUT_{name}; }}"
+            )
+            .expect("writing to a string");
+        }
     }
     out
 }

@@ -131,7 +131,7 @@ impl Card {
     pub fn receive(&mut self, frame: &[u8]) {
         self.hca.env.counters.frames_received += 1;
         self.hca.env.counters.bytes_received += frame.len() as u64;
-        self.hca.deliver(frame);
+        self.hca.deliver(frame, None);
         self.hca.work(BUDGET);
     }
 
@@ -139,7 +139,6 @@ impl Card {
     pub fn tick(&mut self) {
         queue::tick(&mut self.hca);
         crate::transport::tick(&mut self.hca);
-        crate::eth::engine::tick(&mut self.hca);
         self.hca.work(BUDGET);
     }
 
@@ -152,7 +151,6 @@ impl Card {
         let deadlines = [
             queue::next_deadline(&self.hca),
             crate::transport::next_deadline(&self.hca),
-            crate::eth::engine::next_deadline(&self.hca),
         ];
         deadlines.into_iter().flatten().min()
     }

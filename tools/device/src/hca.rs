@@ -10,7 +10,8 @@ use crate::{
     cq::Cq,
     env::Env,
     eq::Eq,
-    eth::engine::Ethernet,
+    eth::Ethernet,
+    flow::tree::Tree,
     host::Host,
     iseg::InitSegment,
     mkey::Mkey,
@@ -101,6 +102,8 @@ pub struct Hca {
     pub transport: Transport,
     /// State of the Ethernet engine that belongs to no object.
     pub eth: Ethernet,
+    /// Flow tables.
+    pub flow: Tree,
 }
 
 /// First numbers of the tables: far from zero, where mistakes are, and from each other.
@@ -159,6 +162,7 @@ impl Hca {
             rqts: table(first::OTHER, log(field!(cmd_hca_cap, log_max_rqt))),
             transport: Transport::default(),
             eth: Ethernet::default(),
+            flow: Tree::default(),
             caps,
             env,
         }
@@ -203,6 +207,11 @@ impl Hca {
     pub fn dump(&self) -> Vec<String> {
         let mut lines = Vec::new();
         lines.extend(self.eqs.iter().map(|(eqn, eq)| eq.describe(eqn)));
+        lines.extend(self.sqs.iter().map(|(sqn, sq)| sq.describe(sqn)));
+        lines.extend(self.rqs.iter().map(|(rqn, rq)| rq.describe(rqn)));
+        lines.extend(self.rqts.iter().map(|(rqtn, rqt)| rqt.describe(rqtn)));
+        lines.extend(self.tirs.iter().map(|(tirn, tir)| tir.describe(tirn)));
+        lines.extend(self.flow.describe());
         lines
     }
 
@@ -214,38 +223,28 @@ impl Hca {
             };
             match work {
                 Work::Qp(qpn) => crate::transport::run_qp(self, qpn),
-                Work::Sq(sqn) => crate::eth::engine::run_sq(self, sqn),
-                Work::Frame(frame) => self.deliver(&frame),
+                Work::Sq(sqn) => crate::eth::run_sq(self, sqn),
+                Work::Frame { frame, from } => self.deliver(&frame, from),
             }
         }
     }
 
-    /// Sends a frame (destination MAC to the last byte before the FCS): to this card itself, to
-    /// the cable, or both, by its destination MAC.
+    /// Sends a frame of the RDMA engine (destination MAC to the last byte before the FCS): to this
+    /// card itself, to the cable, or both, by its destination MAC.
     pub fn transmit(&mut self, frame: Vec<u8>) {
-        let Some(dmac) = frame.first_chunk::<6>() else {
-            return;
-        };
-        let group = dmac[0] & 1 == 1;
-        let own = self.vport.owns(dmac);
-        if !own && self.vport.link_up() {
-            self.env.send(&frame);
-        }
-        if own || group {
-            self.env.counters.frames_looped += 1;
-            self.sched.push(Work::Frame(frame));
-        }
+        crate::eth::port::transmit(self, frame, None);
     }
 
     /// Hands a frame to the engine that wants it: RoCE for the addresses of the RoCE address
-    /// table, else Ethernet steering.
-    pub fn deliver(&mut self, frame: &[u8]) {
+    /// table, else Ethernet steering. `from` is the transport domain of the SQ, for a frame that
+    /// an SQ of this card has sent.
+    pub fn deliver(&mut self, frame: &[u8], from: Option<u32>) {
         if self.phase != Phase::Initialized {
             self.env.counters.frames_dropped += 1;
             return;
         }
         if !crate::transport::receive(self, frame) {
-            crate::eth::engine::receive(self, frame);
+            crate::eth::receive(self, frame, from);
         }
     }
 
@@ -271,6 +270,8 @@ impl Hca {
         census.add(Kind::Sq, self.sqs.len());
         census.add(Kind::Rq, self.rqs.len());
         census.add(Kind::QCounter, self.q_counters.len());
+        census.add(Kind::FlowTable, self.flow.len());
+        census.add(Kind::FlowGroup, self.flow.groups());
         census
     }
 
@@ -291,6 +292,7 @@ impl Hca {
             + self.sqs.footprint()
             + self.rqs.footprint()
             + self.q_counters.footprint()
+            + self.flow.footprint()
     }
 }
 

@@ -54,6 +54,21 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Length of one element of a list in bytes, at least 1. The elements of a list of unions are
+    /// as long as the shortest member (SET_FLOW_TABLE_ENTRY: plain destinations have 8 bytes,
+    /// extended ones 16).
+    pub fn step(&self) -> usize {
+        let bits = match self {
+            Self::Layout(inner) if inner.union => {
+                inner.members.iter().map(|member| member.shape.bits()).min()
+            }
+            shape => Some(shape.bits()),
+        };
+        (bits.unwrap_or(0) as usize / 8).max(1)
+    }
+}
+
 /// Tells the tables of a layout type of [`mlx5_hw::ifc`].
 pub trait Described {
     /// Its table.
@@ -66,8 +81,15 @@ impl Layout {
         self.bits as usize / 8
     }
 
-    /// Offset in bytes and shape of one element of the list behind the fixed part.
+    /// Offset in bytes and shape of one element of the list behind the fixed part. Of a union, the
+    /// first member that has one.
     pub fn list(&self) -> Option<(usize, &'static Shape)> {
+        if self.union {
+            return self.members.iter().find_map(|member| match &member.shape {
+                Shape::Layout(inner) => inner.list(),
+                _ => None,
+            });
+        }
         let last = self.members.last()?;
         match &last.shape {
             Shape::List(element) => Some((last.at as usize / 8, element)),
@@ -100,9 +122,9 @@ impl Layout {
         let mut used = vec![0u8; len];
         self.mark_used(0, &mut used);
         if let Some((at, element)) = self.list() {
-            let step = element.bits() as usize / 8;
+            let step = element.step();
             let mut at = at;
-            while step > 0 && at + step <= len {
+            while at + step <= len {
                 mark_shape(element, at as u32 * 8, &mut used);
                 at += step;
             }
@@ -121,9 +143,8 @@ impl Layout {
         let mut words = Vec::new();
         self.decode_into("", 0, bytes, &mut words);
         if let Some((at, element)) = self.list() {
-            let step = element.bits() as usize / 8;
-            if step > 0 && bytes.len() > at {
-                let count = (bytes.len() - at) / step;
+            if bytes.len() > at {
+                let count = (bytes.len() - at) / element.step();
                 if count > 0 {
                     words.push(format!("list[{count}]"));
                 }

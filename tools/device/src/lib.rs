@@ -27,7 +27,7 @@
 //!
 //! # How the data path runs
 //! A doorbell or a frame never does unbounded work: it pushes [`sched::Work`], and [`hca::Hca::work`]
-//! gives each queue its turn. [`transport::run_qp`] and [`eth::engine::run_sq`] do a bounded piece and push
+//! gives each queue its turn. [`transport::run_qp`] and [`eth::run_sq`] do a bounded piece and push
 //! themselves again for more. Timers are a deadline ([`transport::next_deadline`]) and a `tick`.
 //! Frames leave through [`hca::Hca::transmit`], which loops back what is for this card. Host memory
 //! is touched only through [`env::Env`]. An object that needs the rest of the function while it
@@ -70,4 +70,5 @@ pub mod transport;
 pub mod transport_domain;
 pub mod uar;
 pub mod vport;
+pub mod wq;
 pub mod xrcd;

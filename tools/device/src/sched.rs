@@ -11,7 +11,12 @@ pub enum Work {
     /// An Ethernet SQ may have WQEs.
     Sq(u32),
     /// A frame that was sent to this card by itself.
-    Frame(Vec<u8>),
+    Frame {
+        /// Destination MAC to the last byte before the FCS.
+        frame: Vec<u8>,
+        /// Transport domain of the SQ that sent it.
+        from: Option<u32>,
+    },
 }
 
 /// The queue. A QP or SQ stands in it at most once.
@@ -24,7 +29,7 @@ pub struct Scheduler {
 impl Scheduler {
     /// Adds work at the end; a QP or SQ that already waits keeps its place.
     pub fn push(&mut self, work: Work) {
-        if matches!(work, Work::Frame(_)) || self.queued.insert(work.clone()) {
+        if matches!(work, Work::Frame { .. }) || self.queued.insert(work.clone()) {
             self.queue.push_back(work);
         }
     }

@@ -99,7 +99,7 @@ fn send_doorbell(hca: &mut Hca, page: u32, at: u64, data: &[u8]) -> bool {
     if hca.qps.get(number).is_some() {
         crate::transport::doorbell(hca, page, number, data);
     } else if hca.sqs.get(number).is_some() {
-        crate::eth::engine::doorbell(hca, page, number, data);
+        crate::eth::doorbell(hca, page, number, data);
     } else {
         tracing::debug!("doorbell for queue {number:#x}, which does not exist");
     }

@@ -49,7 +49,7 @@ pub fn check_reserved(opcode: u16, layout: &Layout, input: &[u8]) -> Result<(), 
         if let crate::layout::Shape::Layout(inner) = element {
             let mask = inner.reserved_mask(inner.bytes());
             let list = input.get(at..).unwrap_or_default();
-            let step = inner.bytes().max(1);
+            let step = element.step();
             found = list
                 .chunks_exact(step)
                 .enumerate()

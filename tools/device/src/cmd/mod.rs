@@ -191,10 +191,7 @@ fn check_lengths(entry: &registry::Entry, input: &[u8], out_len: usize) -> Resul
     let fixed = entry.input.bytes();
     let fits = match entry.input.list() {
         None => input.len() == fixed,
-        Some((at, element)) => {
-            let step = (element.bits() as usize / 8).max(1);
-            input.len() >= fixed && (input.len() - at) % step == 0
-        }
+        Some((at, element)) => input.len() >= fixed && (input.len() - at) % element.step() == 0,
     };
     if !fits {
         refuse!(

@@ -47,6 +47,17 @@ pub enum Function {
     },
 }
 
+impl Function {
+    /// What people call it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::InvertedXor8 => "xor8",
+            Self::Toeplitz { .. } => "toeplitz",
+        }
+    }
+}
+
 /// What to hash, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selector {

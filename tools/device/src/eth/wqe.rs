@@ -59,6 +59,8 @@ pub struct Control {
     pub opcode: u8,
     /// Size in segments of 16 bytes, the control segment included; 6 bits.
     pub segments: u8,
+    /// Index of its first basic block, modulo 2^16.
+    pub index: u16,
     /// Number of the queue.
     pub number: u32,
     /// Asks for a CQE.
@@ -76,6 +78,8 @@ impl Control {
         Self {
             // CAST: low byte.
             opcode: word0 as u8,
+            // CAST: the cut is the meaning.
+            index: (word0 >> 8) as u16,
             // CAST: masked.
             segments: (word1 & 0x3f) as u8,
             // CAST: 24 bits are left.
@@ -248,6 +252,7 @@ mod tests {
         let control = control(&wqe);
 
         assert_eq!(control.number, 0x42);
+        assert_eq!(control.index, 7);
         assert_eq!(control.segments, 4);
         assert!(control.signaled);
         let expected = Operation::Send {

@@ -31,8 +31,22 @@ pub enum Action {
     Forward(Vec<Destination>),
 }
 
+impl Action {
+    /// The TIRs it names.
+    pub fn tirs(&self) -> impl Iterator<Item = u32> + '_ {
+        let list = match self {
+            Self::Drop => &[],
+            Self::Forward(list) => list.as_slice(),
+        };
+        list.iter().filter_map(|destination| match destination {
+            Destination::Tir(tirn) => Some(*tirn),
+            Destination::Table(_) => None,
+        })
+    }
+}
+
 /// One flow table entry.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// The group it belongs to.
     pub group: u32,
@@ -45,6 +59,7 @@ pub struct Entry {
 }
 
 /// A range of entries under one mask.
+#[derive(Debug)]
 pub struct Group {
     /// First flow index.
     pub start: u32,
@@ -74,6 +89,7 @@ impl Group {
 }
 
 /// One flow table.
+#[derive(Debug)]
 pub struct Table {
     /// Place in the order of tables: a frame only ever moves to higher levels.
     pub level: u8,
@@ -102,6 +118,11 @@ impl Table {
         self.groups.is_empty()
     }
 
+    /// Number of groups.
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
     /// A group.
     pub fn group(&self, id: u32) -> Option<&Group> {
         self.groups.get(&id)
@@ -110,6 +131,11 @@ impl Table {
     /// An entry.
     pub fn entry(&self, index: u32) -> Option<&Entry> {
         self.entries.get(&index)
+    }
+
+    /// Number of entries.
+    pub fn entry_count(&self) -> usize {
+        self.entries.len()
     }
 
     /// All entries, by flow index.

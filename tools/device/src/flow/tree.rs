@@ -10,6 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// bound also holds down trees of entries with many destinations.
 const MAX_VISITS: usize = 1024;
 
+/// Firmware memory of a table, a group and an entry, in bytes.
+pub(super) const TABLE_FOOTPRINT: u64 = 256;
+pub(super) const GROUP_FOOTPRINT: u64 = 256;
+pub(super) const ENTRY_FOOTPRINT: u64 = 512;
+
 /// What the flow table capabilities allow. Source: `flow_table_prop_layout` in mlx5_ifc.h.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -150,7 +155,7 @@ pub struct Hit {
 }
 
 /// All tables of the receive domain.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Tree {
     tables: BTreeMap<u32, Table>,
     root: Option<u32>,
@@ -375,7 +380,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Changes parts of an entry; its match value stays.
+    /// Changes parts of an entry; its match value stays. Gives back the entry as it was.
     ///
     /// # Errors
     /// As [`Tree::add_entry`]; the entry then is as it was.
@@ -387,11 +392,12 @@ impl Tree {
         tag: u32,
         action: Action,
         limits: &Limits,
-    ) -> Result<(), FlowError> {
+    ) -> Result<Entry, FlowError> {
         if !limits.flow_modify_en {
             return Err(FlowError::Unsupported("modifying an entry"));
         }
-        let mut entry = self.entry(id, index)?.clone();
+        let old = self.entry(id, index)?.clone();
+        let mut entry = old.clone();
         if change.tag {
             entry.tag = tag;
         }
@@ -407,7 +413,7 @@ impl Tree {
         }
         self.check_action(self.table(id)?.level, &entry.action, limits)?;
         self.table_mut(id)?.set_entry(index, entry);
-        Ok(())
+        Ok(old)
     }
 
     fn check_action(&self, level: u8, action: &Action, limits: &Limits) -> Result<(), FlowError> {
@@ -425,25 +431,46 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes an entry.
+    /// Removes an entry and gives it back.
     ///
     /// # Errors
     /// No such table or entry.
-    pub fn remove_entry(&mut self, table: u32, index: u32) -> Result<(), FlowError> {
+    pub fn remove_entry(&mut self, table: u32, index: u32) -> Result<Entry, FlowError> {
         self.table_mut(table)?
             .remove_entry(index)
-            .map(drop)
             .ok_or(FlowError::NoEntry { table, index })
     }
 
-    /// Whether an entry sends frames to a TIR.
-    pub fn uses_tir(&self, tirn: u32) -> bool {
-        let wanted = Destination::Tir(tirn);
-        self.tables.values().any(|table| {
-            table.entries().any(
-                |entry| matches!(&entry.action, Action::Forward(list) if list.contains(&wanted)),
-            )
-        })
+    /// Number of groups in all tables.
+    pub fn groups(&self) -> usize {
+        self.tables.values().map(Table::group_count).sum()
+    }
+
+    /// Firmware memory of everything, in bytes.
+    pub fn footprint(&self) -> u64 {
+        let entries: usize = self.tables.values().map(Table::entry_count).sum();
+        TABLE_FOOTPRINT * self.tables.len() as u64
+            + GROUP_FOOTPRINT * self.groups() as u64
+            + ENTRY_FOOTPRINT * entries as u64
+    }
+
+    /// One line for each table.
+    pub fn describe(&self) -> Vec<String> {
+        let root = |id| if self.root == Some(id) { " root" } else { "" };
+        self.tables
+            .iter()
+            .map(|(id, table)| {
+                format!(
+                    "flow table {id:#x}: level {:#x} size 2^{} groups {} entries {} miss {:?}{}",
+                    table.level,
+                    table.log_size,
+                    table.group_count(),
+                    table.entry_count(),
+                    table.miss,
+                    root(*id)
+                )
+            })
+            .collect()
     }
 
     /// The TIRs a frame goes to, each once.

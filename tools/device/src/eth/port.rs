@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Between the engines and the wire: which frames leave, which come back, which come in.
+
+use super::frame::{is_multicast, Mac};
+use crate::{hca::Hca, sched::Work};
+
+/// Sends a frame (destination MAC to the last byte before the FCS). `from` is the transport domain
+/// of the SQ that sends it; `None` for the RDMA engine.
+///
+/// A frame to an address of this vport comes back and does not leave; one to a group does both;
+/// all others leave. TIRs of the same transport domain do not see what comes back unless they ask
+/// for it (see [`crate::tir::SelfLoopback`]).
+pub fn transmit(hca: &mut Hca, frame: Vec<u8>, from: Option<u32>) {
+    let Some(dmac) = frame.first_chunk::<6>() else {
+        return;
+    };
+    let group = is_multicast(dmac);
+    let own = hca.vport.owns(dmac);
+    if !own {
+        if hca.vport.link_up() {
+            hca.env.send(&frame);
+        } else {
+            count(hca, "tx_no_link");
+        }
+    }
+    if own || group {
+        hca.env.counters.frames_looped += 1;
+        hca.sched.push(Work::Frame { frame, from });
+    }
+}
+
+/// Whether the vport takes frames with this destination.
+pub fn accepts(hca: &Hca, dmac: &Mac) -> bool {
+    hca.vport.owns(dmac) || is_multicast(dmac)
+}
+
+/// Longest frame, in bytes with header and FCS.
+pub fn mtu(hca: &Hca) -> u16 {
+    hca.env.profile.port.max_mtu
+}
+
+/// Counts an event of the Ethernet engine by name.
+pub fn count(hca: &mut Hca, name: &'static str) {
+    *hca.env.counters.ethernet.entry(name).or_default() += 1;
+}
+
+/// Counts a frame for which an RQ had no WQE.
+pub fn count_out_of_buffer(hca: &mut Hca, _counter_set: u32) {
+    hca.eth.counters.out_of_buffer += 1;
+}
