@@ -24,6 +24,11 @@ use kernel_ext::numa::{
     Node, //
 };
 
+use crate::census::{
+    Counted,
+    Kind, //
+};
+
 /// Bytes of one page of the list the device gets.
 pub(crate) const PAGE: usize = 4096;
 
@@ -38,6 +43,7 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) struct Buf {
     chunks: KVec<Coherent<[u8]>>,
     len: usize,
+    _counted: Counted,
 }
 
 impl Buf {
@@ -56,7 +62,11 @@ impl Buf {
             chunks.push(numa::coherent(dev, node, part)?, GFP_KERNEL)?;
             left -= part;
         }
-        Ok(Self { chunks, len })
+        Ok(Self {
+            chunks,
+            len,
+            _counted: Counted::new(Kind::Buffer),
+        })
     }
 
     /// Length in bytes, a multiple of [`PAGE`].

@@ -19,6 +19,7 @@ use kernel::{
     }, //
 };
 use kernel_ext::{
+    debugfs::Dir,
     numa::Node,
     pci::{
         Bar,
@@ -26,7 +27,7 @@ use kernel_ext::{
         Enabled, //
     },
     workqueue::{
-        Kind,
+        self,
         Queue, //
     },
 };
@@ -39,6 +40,10 @@ use crate::{
         Progress, //
     },
     caps::Caps,
+    census::{
+        Counted,
+        Kind, //
+    },
     cmd::{
         queue::{
             Counter,
@@ -46,6 +51,7 @@ use crate::{
         },
         Cmd, //
     },
+    debugfs,
     eq::sink::{
         Async,
         CompEq, //
@@ -106,10 +112,13 @@ pub(crate) struct Device {
     /// BAR0, for UAR pages.
     pub(crate) bar: Bar,
     enabled: Enabled,
+    /// `rmlx5/BDF/` in debugfs.
+    pub(crate) debugfs: Arc<Dir>,
     /// Node the card is attached to.
     pub(crate) node: Node,
     /// The PCI device. Last: the driver is bound as long as a claim exists.
     pub(crate) pdev: BoundDevice,
+    _counted: Counted,
 }
 
 impl Device {
@@ -128,10 +137,11 @@ impl Device {
         }
         let node = Node::of_device(pdev.device());
         let cmd = Cmd::new(pdev, iseg.clone(), node)?;
-        let queue = Queue::new(c"rmlx5", Kind::Unbound)?;
+        let queue = Queue::new(c"rmlx5", workqueue::Kind::Unbound)?;
         let worker = Worker::new(&queue)?;
         let requests = Requests::new(worker.clone())?;
         let events = Arc::pin_init(Registry::new(), GFP_KERNEL)?;
+        let debugfs = debugfs::directory(pdev.name())?;
         let health = Health::new(&queue, pdev, iseg.clone())?;
         Arc::pin_init(
             try_pin_init!(Self {
@@ -151,8 +161,10 @@ impl Device {
                 iseg,
                 bar,
                 enabled,
+                debugfs,
                 node,
                 pdev: pdev.clone(),
+                _counted: Counted::new(Kind::Device),
             }? Error),
             GFP_KERNEL,
         )
@@ -277,6 +289,11 @@ impl Device {
             pages: self.requests.clone(),
             stray: Counter::default(),
         }
+    }
+
+    /// Page requests that were refused at the edge.
+    pub(crate) fn refused_requests(&self) -> u64 {
+        self.requests.refused.get()
     }
 
     /// Answers the page requests that have come. Runs in the worker.

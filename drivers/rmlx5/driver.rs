@@ -6,6 +6,7 @@ use kernel::{
     sync::Arc, //
 };
 use kernel_ext::{
+    debugfs::File,
     pci::{
         driver::{
             BoundTo,
@@ -24,6 +25,7 @@ use kernel_ext::{
 use crate::{
     aer,
     boot::Caller,
+    debugfs::Stats,
     device::Device,
     pci::{
         self,
@@ -54,6 +56,7 @@ pub(crate) struct Rmlx5;
 
 /// What a bound card hangs on. `device` goes first: it still needs the PCI device as it is tuned.
 pub(crate) struct Data {
+    _stats: File<Stats>,
     /// The card.
     pub(crate) device: Arc<Device>,
     _tuning: Tuning,
@@ -94,7 +97,15 @@ impl Rmlx5 {
             device.close();
             return Err(error);
         }
+        let stats = match Stats::file(&device) {
+            Ok(stats) => stats,
+            Err(error) => {
+                device.close();
+                return Err(error);
+            }
+        };
         Ok(Data {
+            _stats: stats,
             device,
             _tuning: tuning,
         })

@@ -47,6 +47,10 @@ use mlx5_hw::{
 
 use crate::{
     buf::Buf,
+    census::{
+        Counted,
+        Kind, //
+    },
     cmd::{
         queue::Counter as Count,
         Cmd,
@@ -178,6 +182,7 @@ pub(crate) struct Eq<S: Sink> {
     pub(crate) events: Count,
     /// Calls of [`Source::service`] that found something.
     pub(crate) rounds: Count,
+    _counted: Counted,
 }
 
 impl<S: Sink> Eq<S> {
@@ -212,6 +217,7 @@ impl<S: Sink> Eq<S> {
                 sink,
                 events: Count::default(),
                 rounds: Count::default(),
+                _counted: Counted::new(Kind::Eq),
             }),
             GFP_KERNEL,
         )

@@ -32,6 +32,10 @@ use kernel_ext::{
 
 use crate::{
     caps::Caps,
+    census::{
+        Counted,
+        Kind, //
+    },
     cmd::{
         queue::Counter,
         Cmd, //
@@ -129,6 +133,7 @@ pub(crate) struct Vector {
     pub(crate) interrupts: Arc<Counter>,
     /// The CPU it was hinted to.
     pub(crate) cpu: Option<CpuId>,
+    _counted: Counted,
 }
 
 impl Vector {
@@ -262,6 +267,7 @@ impl Eqs {
             irq,
             interrupts,
             cpu,
+            _counted: Counted::new(Kind::Interrupt),
         }))
     }
 

@@ -42,6 +42,10 @@ use mlx5_hw::{
 };
 
 use crate::{
+    census::{
+        Counted,
+        Kind, //
+    },
     cmd::{
         queue::{
             Counter,
@@ -268,6 +272,7 @@ struct Page {
     memory: DevicePage,
     /// The device has it.
     given: bool,
+    _counted: Counted,
 }
 
 struct Books {
@@ -465,6 +470,7 @@ impl Books {
             let page = Page {
                 memory,
                 given: false,
+                _counted: Counted::new(Kind::Page),
             };
             let node = RBTreeNode::new(address, page, GFP_KERNEL)?;
             self.pages.insert(node);

@@ -5,10 +5,11 @@
 //!
 //! | layer | modules |
 //! |---|---|
+//! | everywhere | [`census`] |
 //! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`buf`] |
 //! | events | [`event`], [`eq`], [`irq`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
-//! | PCI | [`driver`], [`aer`], [`pci`], [`sysfs`] |
+//! | PCI | [`driver`], [`aer`], [`pci`], [`sysfs`], [`report`], [`debugfs`] |
 //!
 //! What must go up goes through a trait that the lower layer owns: [`cmd::CompletionSource`],
 //! [`event::Listener`], [`eq::sink::CqHandler`], [`recovery::Participant`].
@@ -24,15 +25,22 @@
 use kernel::{
     driver::Registration,
     prelude::*,
+    sync::Arc,
     InPlaceModule, //
 };
-use kernel_ext::pci::Adapter;
+use kernel_ext::{
+    debugfs::Dir,
+    global::Owner,
+    pci::Adapter, //
+};
 
 mod aer;
 mod boot;
 mod buf;
 mod caps;
+mod census;
 mod cmd;
+mod debugfs;
 mod device;
 mod driver;
 mod eq;
@@ -43,6 +51,7 @@ mod iseg;
 mod pages;
 mod pci;
 mod recovery;
+mod report;
 mod sysfs;
 mod uar;
 mod worker;
@@ -51,12 +60,18 @@ mod worker;
 struct Module {
     #[pin]
     _driver: Registration<Adapter<driver::Rmlx5>>,
+    _debugfs: Owner<Arc<Dir>>,
+    /// Dropped last: by then nothing may be left.
+    _inspection: census::Inspection,
 }
 
 impl InPlaceModule for Module {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            // Initialised first: probe looks for it.
+            _debugfs: debugfs::root()?,
             _driver <- Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
+            _inspection: census::Inspection,
         })
     }
 }

@@ -29,6 +29,10 @@ use mlx5_hw::{
 
 use crate::{
     buf::PAGE,
+    census::{
+        Counted,
+        Kind, //
+    },
     cmd::{
         Cmd,
         Command, //
@@ -87,6 +91,7 @@ pub(crate) struct Uar {
     index: u32,
     mapping: Mapping,
     io: Io<PAGE>,
+    _counted: Counted,
 }
 
 impl Uar {
@@ -115,7 +120,15 @@ impl Uar {
             }
         };
         match result {
-            Ok(io) => Ok(Arc::new(Self { index, mapping, io }, GFP_KERNEL)?),
+            Ok(io) => {
+                let uar = Self {
+                    index,
+                    mapping,
+                    io,
+                    _counted: Counted::new(Kind::Uar),
+                };
+                Ok(Arc::new(uar, GFP_KERNEL)?)
+            }
             Err(error) => {
                 let _ = cmd.exec(&DeallocUar { index });
                 Err(error)

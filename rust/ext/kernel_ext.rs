@@ -9,6 +9,7 @@
 //! | [`pci`] | [`pci::BoundDevice`], the claim all resources keep; driver trait with error handlers, sysfs groups and shutdown; BARs; MPS, MRRS and link report; saved state; AER |
 //! | [`rdma`] | RDMA devices: registration, attributes, contexts and protection domains, events |
 //! | [`sysfs`] | typed attributes and groups |
+//! | [`global`] | a value that belongs to the module |
 //! | [`completion`] | completions with timeout and reinit |
 //! | [`time`] | deadlines on the monotonic clock |
 //! | [`numa`] | nodes, spreading over nearby CPUs, coherent memory on a node |
@@ -24,6 +25,7 @@
 pub mod completion;
 pub mod debugfs;
 pub mod dma;
+pub mod global;
 pub mod irq;
 pub mod numa;
 pub mod pci;
