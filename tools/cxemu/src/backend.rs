@@ -8,8 +8,8 @@ use std::sync::Arc;
 use vfio_bindings::bindings::vfio::{
     vfio_region_info, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_SET_ACTION_TRIGGER,
     VFIO_IRQ_SET_ACTION_TYPE_MASK, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
-    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_MSIX_IRQ_INDEX,
-    VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ,
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_ERR_IRQ_INDEX,
+    VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ,
     VFIO_REGION_INFO_FLAG_WRITE,
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend, ServerRegion};
@@ -44,15 +44,16 @@ pub fn regions(bar_size: u64) -> Vec<ServerRegion> {
         .collect()
 }
 
-/// Interrupts of the device: MSI-X only. Without the NORESIZE flag the client may enable vectors
-/// one by one.
+/// Interrupts of the device: MSI-X, and the error notification that clients ask for (it is never
+/// sent: a client stops the whole machine on it, where a port would start error recovery). Without
+/// the NORESIZE flag the client may enable vectors one by one.
 pub fn irqs(vectors: u16) -> Vec<IrqInfo> {
     (0..VFIO_PCI_NUM_IRQS)
         .map(|index| {
-            let count = if index == VFIO_PCI_MSIX_IRQ_INDEX {
-                u32::from(vectors)
-            } else {
-                0
+            let count = match index {
+                VFIO_PCI_MSIX_IRQ_INDEX => u32::from(vectors),
+                VFIO_PCI_ERR_IRQ_INDEX => 1,
+                _ => 0,
             };
             let flags = if count == 0 { 0 } else { VFIO_IRQ_INFO_EVENTFD };
             IrqInfo {
@@ -148,6 +149,9 @@ impl ServerBackend for Backend {
         fds: Vec<File>,
     ) -> io::Result<()> {
         tracing::debug!("set irqs: index {index} flags {flags:#x} {start}+{count}");
+        if index == VFIO_PCI_ERR_IRQ_INDEX {
+            return Ok(());
+        }
         if index != VFIO_PCI_MSIX_IRQ_INDEX {
             // The other kinds have no vectors; switching nothing off is fine.
             return if count == 0 {

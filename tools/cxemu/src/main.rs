@@ -16,6 +16,7 @@ mod vectors;
 
 use std::error::Error;
 use std::fs::File;
+use std::io::IsTerminal;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -64,6 +65,7 @@ fn serve(args: CardArgs) -> Result<(), Box<dyn Error>> {
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
 
