@@ -172,7 +172,7 @@ impl<T: Contents> File<T> {
         &self.contents
     }
 
-    unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+    extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: debugfs keeps the file from being removed while this runs, and then `i_private`
         // is what `new` gave.
         let contents = unsafe { &*(*inode).i_private.cast::<T>() };
@@ -191,7 +191,7 @@ impl<T: Contents> File<T> {
         })
     }
 
-    unsafe extern "C" fn read(
+    extern "C" fn read(
         file: *mut bindings::file,
         buffer: *mut c_char,
         count: usize,
@@ -211,7 +211,7 @@ impl<T: Contents> File<T> {
         }
     }
 
-    unsafe extern "C" fn write(
+    extern "C" fn write(
         file: *mut bindings::file,
         buffer: *const c_char,
         count: usize,
@@ -234,7 +234,7 @@ impl<T: Contents> File<T> {
         written.map_or_else(|error| error.to_errno() as isize, |()| count as isize)
     }
 
-    unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+    extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         // SAFETY: Set in `open`; this is the last use of the file.
         drop(unsafe { KBox::from_raw((*file).private_data.cast::<Text>()) });
         0

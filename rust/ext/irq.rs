@@ -71,6 +71,7 @@ impl Vectors {
     }
 
     /// How many vectors there are.
+    #[expect(clippy::len_without_is_empty, reason = "there is at least one")]
     pub fn len(&self) -> u32 {
         self.0.len
     }

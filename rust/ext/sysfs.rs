@@ -140,14 +140,14 @@ impl<O: Owner> Attribute<O> {
         >,
     ) -> Self {
         let mut attribute: bindings::device_attribute = pin_init::zeroed();
-        attribute.attr.name = name.as_ptr().cast();
+        attribute.attr.name = name.to_bytes_with_nul().as_ptr().cast();
         attribute.attr.mode = mode;
         attribute.__bindgen_anon_1 = bindings::device_attribute__bindgen_ty_1 { show };
         attribute.__bindgen_anon_2 = bindings::device_attribute__bindgen_ty_2 { store };
         Self(attribute, PhantomData)
     }
 
-    unsafe extern "C" fn show<S>(
+    extern "C" fn show<S>(
         device: *mut bindings::device,
         _attribute: *mut bindings::device_attribute,
         buffer: *mut c_char,
@@ -176,7 +176,7 @@ impl<O: Owner> Attribute<O> {
         }
     }
 
-    unsafe extern "C" fn store<W>(
+    extern "C" fn store<W>(
         device: *mut bindings::device,
         _attribute: *mut bindings::device_attribute,
         buffer: *const c_char,
@@ -229,7 +229,7 @@ impl<O: Owner> Group<O> {
         assert_terminated(attributes);
         let mut group: bindings::attribute_group = pin_init::zeroed();
         if let Some(name) = name {
-            group.name = name.as_ptr().cast();
+            group.name = name.to_bytes_with_nul().as_ptr().cast();
         }
         // `Option<&Attribute>` is a nullable pointer, and `attr` is the first member.
         group.__bindgen_anon_2 = bindings::attribute_group__bindgen_ty_2 {

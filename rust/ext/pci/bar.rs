@@ -66,6 +66,7 @@ impl Bar {
     }
 
     /// Length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> u64 {
         self.0.len
     }

@@ -127,8 +127,10 @@ impl BoundDevice {
             },
             available_mbps,
             capable,
-            // SAFETY: The function stores null or a device between this one and the root.
-            limited_by: (!limiting.is_null()).then(|| unsafe { Address::of(limiting) }),
+            limited_by: (!limiting.is_null()).then(|| {
+                // SAFETY: The function stores null or a device between this one and the root.
+                unsafe { Address::of(limiting) }
+            }),
         }
     }
 

@@ -86,10 +86,7 @@ pub trait Driver: Sized + 'static {
     }
 
     /// Makes a user context and answers the user space library.
-    fn create_context(
-        data: &Self::Data,
-        udata: Udata<'_>,
-    ) -> impl PinInit<Self::Context, Error>;
+    fn create_context(data: &Self::Data, udata: Udata<'_>) -> impl PinInit<Self::Context, Error>;
 
     /// Maps device memory into user space.
     fn mmap(data: &Self::Data, vma: Vma<'_, Self::Context>) -> Result {

@@ -52,6 +52,7 @@ impl<'a, T> Vma<'a, T> {
     }
 
     /// Length in bytes, whole pages.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         // SAFETY: By the type invariant; the union holds the range of a range that is in use.
         unsafe {

@@ -52,7 +52,7 @@ impl<D: Driver> Ops<D> {
     }
 
     /// The device is in sysfs, its uevent is still held back.
-    unsafe extern "C" fn enable_driver(ib: *mut bindings::ib_device) -> c_int {
+    extern "C" fn enable_driver(ib: *mut bindings::ib_device) -> c_int {
         from_result(|| {
             for group in D::NAMED_GROUPS.iter().flatten() {
                 // SAFETY: The device is being registered; removing it from sysfs takes the group
@@ -68,7 +68,7 @@ impl<D: Driver> Ops<D> {
         })
     }
 
-    unsafe extern "C" fn query_device(
+    extern "C" fn query_device(
         ib: *mut bindings::ib_device,
         attributes: *mut bindings::ib_device_attr,
         udata: *mut bindings::ib_udata,
@@ -82,7 +82,7 @@ impl<D: Driver> Ops<D> {
         })
     }
 
-    unsafe extern "C" fn query_port(
+    extern "C" fn query_port(
         ib: *mut bindings::ib_device,
         port: u32,
         attributes: *mut bindings::ib_port_attr,
@@ -96,7 +96,7 @@ impl<D: Driver> Ops<D> {
         })
     }
 
-    unsafe extern "C" fn get_port_immutable(
+    extern "C" fn get_port_immutable(
         ib: *mut bindings::ib_device,
         _port: u32,
         immutable: *mut bindings::ib_port_immutable,
@@ -112,7 +112,7 @@ impl<D: Driver> Ops<D> {
         0
     }
 
-    unsafe extern "C" fn get_link_layer(
+    extern "C" fn get_link_layer(
         _ib: *mut bindings::ib_device,
         _port: u32,
     ) -> bindings::rdma_link_layer {
@@ -120,7 +120,7 @@ impl<D: Driver> Ops<D> {
     }
 
     /// RoCE has no partitions; the table has the default key only.
-    unsafe extern "C" fn query_pkey(
+    extern "C" fn query_pkey(
         _ib: *mut bindings::ib_device,
         _port: u32,
         index: u16,
@@ -134,7 +134,7 @@ impl<D: Driver> Ops<D> {
         0
     }
 
-    unsafe extern "C" fn get_dev_fw_str(ib: *mut bindings::ib_device, text: *mut c_char) {
+    extern "C" fn get_dev_fw_str(ib: *mut bindings::ib_device, text: *mut c_char) {
         // CAST: A small constant.
         const LEN: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
 
@@ -149,10 +149,7 @@ impl<D: Driver> Ops<D> {
         unsafe { ptr::copy_nonoverlapping(version.text.as_ptr(), text.cast(), LEN) };
     }
 
-    unsafe extern "C" fn add_gid(
-        gid: *const bindings::ib_gid_attr,
-        _context: *mut *mut c_void,
-    ) -> c_int {
+    extern "C" fn add_gid(gid: *const bindings::ib_gid_attr, _context: *mut *mut c_void) -> c_int {
         // SAFETY: The core passes an entry of a device of this driver, for this call.
         unsafe {
             from_result(|| {
@@ -161,10 +158,7 @@ impl<D: Driver> Ops<D> {
         }
     }
 
-    unsafe extern "C" fn del_gid(
-        gid: *const bindings::ib_gid_attr,
-        _context: *mut *mut c_void,
-    ) -> c_int {
+    extern "C" fn del_gid(gid: *const bindings::ib_gid_attr, _context: *mut *mut c_void) -> c_int {
         // SAFETY: The core passes an entry of a device of this driver, for this call.
         unsafe {
             from_result(|| {
@@ -173,7 +167,7 @@ impl<D: Driver> Ops<D> {
         }
     }
 
-    unsafe extern "C" fn alloc_ucontext(
+    extern "C" fn alloc_ucontext(
         context: *mut bindings::ib_ucontext,
         udata: *mut bindings::ib_udata,
     ) -> c_int {
@@ -187,16 +181,16 @@ impl<D: Driver> Ops<D> {
         })
     }
 
-    unsafe extern "C" fn dealloc_ucontext(context: *mut bindings::ib_ucontext) {
+    extern "C" fn dealloc_ucontext(context: *mut bindings::ib_ucontext) {
         // SAFETY: The core destroys what was created, after everything made from it.
         unsafe { ContextObject::<D>::destroy(context) }
     }
 
     /// That there is this function tells the core that contexts may be destroyed behind their
     /// files. The core itself takes mapped device memory away.
-    unsafe extern "C" fn disassociate_ucontext(_context: *mut bindings::ib_ucontext) {}
+    extern "C" fn disassociate_ucontext(_context: *mut bindings::ib_ucontext) {}
 
-    unsafe extern "C" fn mmap(
+    extern "C" fn mmap(
         context: *mut bindings::ib_ucontext,
         vma: *mut bindings::vm_area_struct,
     ) -> c_int {
@@ -208,10 +202,7 @@ impl<D: Driver> Ops<D> {
         })
     }
 
-    unsafe extern "C" fn alloc_pd(
-        pd: *mut bindings::ib_pd,
-        udata: *mut bindings::ib_udata,
-    ) -> c_int {
+    extern "C" fn alloc_pd(pd: *mut bindings::ib_pd, udata: *mut bindings::ib_udata) -> c_int {
         // SAFETY: The core passes a new domain of the size it was told, with its device set, and
         // with the user's object when there is `udata`, which lives for this call as the context
         // does.
@@ -224,10 +215,7 @@ impl<D: Driver> Ops<D> {
         })
     }
 
-    unsafe extern "C" fn dealloc_pd(
-        pd: *mut bindings::ib_pd,
-        _udata: *mut bindings::ib_udata,
-    ) -> c_int {
+    extern "C" fn dealloc_pd(pd: *mut bindings::ib_pd, _udata: *mut bindings::ib_udata) -> c_int {
         // SAFETY: The core destroys what was created, after everything made from it.
         unsafe { PdObject::<D>::destroy(pd) };
         0
