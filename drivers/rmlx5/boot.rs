@@ -29,8 +29,8 @@ use crate::{
     plain_command, //
 };
 
-/// How long the firmware may take from power on (`fw pre-init`); cards that reflash need it.
-const PRE_INIT: Delta = Delta::from_secs(120);
+/// How long the firmware may take from power on. The C driver waits 120 s (`fw pre-init`), silently.
+const PRE_INIT: Delta = Delta::from_secs(60);
 /// How long it may take where the PCI core waits with the device lock held.
 const PRE_INIT_CALLBACK: Delta = Delta::from_secs(10);
 /// How long it may take to accept the command queue (`fw init`).
@@ -168,13 +168,18 @@ impl<'a> Boot<'a, Talking> {
         };
         let deadline = Deadline::after(total);
         let iseg = &device.iseg;
-        if iseg.initializing() && !iseg.gone() && caller == Caller::Probe {
-            dev_info!(device.pdev, "waiting for firmware, at most 120 s\n");
-        }
-        named(device, "firmware start", iseg.wait_started(wait))?;
+        let progress = |seconds| {
+            dev_info!(
+                device.pdev,
+                "waiting for firmware since {} s, at most {} s\n",
+                seconds,
+                wait.as_millis() / 1000
+            );
+        };
+        named(device, "firmware start", iseg.wait_started(wait, progress))?;
         device.cmd.set_bound(bound);
         named(device, "command queue", device.cmd.start())?;
-        named(device, "firmware init", iseg.wait_started(INIT))?;
+        named(device, "firmware init", iseg.wait_started(INIT, progress))?;
         Ok(Self {
             device,
             deadline,

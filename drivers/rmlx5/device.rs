@@ -45,10 +45,7 @@ use crate::{
         Kind, //
     },
     cmd::{
-        queue::{
-            Counter,
-            Verdict, //
-        },
+        queue::Verdict,
         Cmd, //
     },
     debugfs,
@@ -287,7 +284,6 @@ impl Device {
         Async {
             registry: self.events.clone(),
             pages: self.requests.clone(),
-            stray: Counter::default(),
         }
     }
 

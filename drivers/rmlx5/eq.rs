@@ -62,6 +62,7 @@ use crate::{
         Event,
         EQE, //
     },
+    limit::Limit,
     plain_command,
     uar::Uar, //
 };
@@ -77,7 +78,9 @@ const OWNER: usize = wire!(mlx5_eqe, owner).offset();
 pub(crate) trait Sink: Send + Sync {
     /// Handles one event. Hard interrupt context, interrupts off, under the lock of the ring:
     /// bounded, no sleep.
-    fn event(&self, event: Event);
+    ///
+    /// `false`: the event does not belong on this queue, or is about something unknown.
+    fn event(&self, event: Event) -> bool;
 }
 
 /// What an interrupt vector serves.
@@ -182,6 +185,10 @@ pub(crate) struct Eq<S: Sink> {
     pub(crate) events: Count,
     /// Calls of [`Source::service`] that found something.
     pub(crate) rounds: Count,
+    /// Events that did not belong here.
+    pub(crate) stray: Count,
+    pdev: BoundDevice,
+    limit: Limit,
     _counted: Counted,
 }
 
@@ -217,6 +224,9 @@ impl<S: Sink> Eq<S> {
                 sink,
                 events: Count::default(),
                 rounds: Count::default(),
+                stray: Count::default(),
+                pdev: pdev.clone(),
+                limit: Limit::default(),
                 _counted: Counted::new(Kind::Eq),
             }),
             GFP_KERNEL,
@@ -262,6 +272,19 @@ impl<S: Sink> Eq<S> {
         live.map(|live| live.number)
     }
 
+    /// An event nobody can use. Hard interrupt context.
+    fn misfit(&self, event: Event) {
+        self.stray.inc();
+        if self.limit.allows() {
+            dev_err!(
+                self.pdev,
+                "EQ Error: vector {}: unexpected {:?}, ignored\n",
+                self.vector,
+                event
+            );
+        }
+    }
+
     /// The number the device gave it, while it is in use.
     pub(crate) fn number(&self) -> Option<u8> {
         self.entries.lock().live.as_ref().map(|live| live.number)
@@ -280,7 +303,10 @@ impl<S: Sink> Source for Eq<S> {
             let Some(entry) = entries.next(&self.buf) else {
                 break;
             };
-            self.sink.event(Event::parse(&entry));
+            let event = Event::parse(&entry);
+            if !self.sink.event(event) {
+                self.misfit(event);
+            }
             n += 1;
         }
         if let Some(live) = &entries.live {

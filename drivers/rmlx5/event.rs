@@ -211,14 +211,15 @@ impl Registry {
         }
     }
 
-    /// Tells everybody. Hard interrupt context.
-    pub(crate) fn tell(&self, event: Event) {
+    /// Tells everybody; `false` for a type nobody knows. Hard interrupt context.
+    pub(crate) fn tell(&self, event: Event) -> bool {
         if let Event::Other(_) = event {
             self.unknown.inc();
-            return;
+            return false;
         }
         for listener in self.listeners.lock().iter() {
             listener.event(event);
         }
+        true
     }
 }

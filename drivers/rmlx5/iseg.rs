@@ -15,7 +15,10 @@ use kernel_ext::{
         Bar,
         Io, //
     },
-    time::Deadline, //
+    time::{
+        fsleep,
+        Deadline, //
+    },
 };
 use mlx5_hw::raw::{
     health_buffer,
@@ -117,8 +120,11 @@ impl Iseg {
     /// Sleeps until the firmware has started, at most `bound`.
     ///
     /// Fails with `ENODEV` as soon as the device is gone and with `ETIMEDOUT` afterwards.
-    pub(crate) fn wait_started(&self, bound: Delta) -> Result {
+    ///
+    /// A signal ends the wait with `EINTR`. `progress` is told about every ten seconds.
+    pub(crate) fn wait_started(&self, bound: Delta, progress: impl Fn(i64)) -> Result {
         let deadline = Deadline::after(bound);
+        let mut told = 0;
         loop {
             if self.gone() {
                 return Err(ENODEV);
@@ -129,7 +135,15 @@ impl Iseg {
             if deadline.is_over() {
                 return Err(ETIMEDOUT);
             }
-            kernel::time::delay::fsleep(Delta::from_millis(10));
+            if kernel::current!().signal_pending() {
+                return Err(EINTR);
+            }
+            let waited = deadline.elapsed().as_millis();
+            if waited >= told + 10_000 {
+                told = waited;
+                progress(waited / 1000);
+            }
+            fsleep(Delta::from_millis(10));
         }
     }
 

@@ -55,7 +55,8 @@ use crate::{
         Cmd,
         CmdError,
         Command, //
-    }, //
+    },
+    limit::Limit, //
 };
 
 /// Pages the firmware may hold at most: 2 GiB. A ConnectX-6 Dx takes some tens of MiB.
@@ -239,11 +240,11 @@ impl Requests {
     /// The device asked. Hard interrupt context.
     ///
     /// Requests for other functions, and "release all", which the driver never switches on, are
-    /// refused. Counts are clamped; the sum is bounded by the budget.
-    pub(crate) fn note(&self, flags: u16, function: u16, pages: i32) {
+    /// refused (`false`). Counts are clamped; the sum is bounded by the budget.
+    pub(crate) fn note(&self, flags: u16, function: u16, pages: i32) -> bool {
         if flags != 0 || function != 0 || pages == 0 {
             self.refused.inc();
-            return;
+            return false;
         }
         let pages = i64::from(pages).clamp(-REQUEST_MAX, REQUEST_MAX);
         {
@@ -256,6 +257,7 @@ impl Requests {
             }
         }
         self.wake.wake();
+        true
     }
 
     /// Forgets everything: the device was reset.
@@ -293,6 +295,7 @@ pub(crate) struct Pages {
     pub(crate) gave: Counter,
     /// Pages taken back so far.
     pub(crate) took: Counter,
+    limit: Limit,
 }
 
 impl Pages {
@@ -308,6 +311,7 @@ impl Pages {
             strangers: Counter::default(),
             gave: Counter::default(),
             took: Counter::default(),
+            limit: Limit::default(),
         })
     }
 
@@ -392,17 +396,24 @@ impl Pages {
                 if books.remove(*address) {
                     self.took.inc();
                 } else {
-                    self.strangers.inc();
-                    dev_err!(
-                        self.pdev,
-                        "DMA error: device returned page {:#x} that it never got\n",
-                        address
-                    );
+                    self.stranger(*address);
                 }
             }
             total = total.saturating_add(returned.len());
         }
         Ok(total)
+    }
+
+    /// The device returned something that it never got: counted, said, ignored.
+    fn stranger(&self, address: u64) {
+        self.strangers.inc();
+        if self.limit.allows() {
+            dev_err!(
+                self.pdev,
+                "DMA error: device returned page {:#x} that it never got\n",
+                address
+            );
+        }
     }
 
     /// Teardown: takes back everything while the device cooperates, for a bounded time.

@@ -5,7 +5,7 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | everywhere | [`census`] |
+//! | everywhere | [`census`], [`limit`] |
 //! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`buf`] |
 //! | events | [`event`], [`eq`], [`irq`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
@@ -48,6 +48,7 @@ mod event;
 mod health;
 mod irq;
 mod iseg;
+mod limit;
 mod pages;
 mod pci;
 mod recovery;

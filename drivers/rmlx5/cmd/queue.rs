@@ -78,7 +78,8 @@ use crate::{
     iseg::{
         Iseg,
         QueueShape, //
-    }, //
+    },
+    limit::Limit, //
 };
 
 /// How long the firmware may take for one command before the card is called broken. The interface
@@ -206,6 +207,7 @@ pub(crate) struct Cmd {
     events: Atomic<u32>,
     verdict: Atomic<u32>,
     bound_ms: Atomic<u64>,
+    limit: Limit,
     pub(crate) stats: Stats,
 }
 
@@ -244,6 +246,7 @@ impl Cmd {
                 events: Atomic::new(0),
                 verdict: Atomic::new(Verdict::Dead.code()),
                 bound_ms: Atomic::new(60_000),
+                limit: Limit::default(),
                 stats: Stats::default(),
             }),
             GFP_KERNEL,
@@ -392,7 +395,7 @@ impl Cmd {
     pub(crate) fn exec<C: Command>(&self, command: &C) -> Result<C::Output, CmdError> {
         let result = self.exec_quiet(command);
         if let Err(error) = &result {
-            if error.cause != Cause::Dead {
+            if error.cause != Cause::Dead && self.limit.allows() {
                 dev_warn!(self.pdev, "command failed: {}\n", error);
             }
         }

@@ -34,25 +34,23 @@ use crate::{
 /// Sink of the command EQ.
 pub(crate) struct Commands {
     pub(crate) cmd: Arc<Cmd>,
-    /// Events that do not belong here.
-    pub(crate) stray: Counter,
 }
 
 impl Commands {
     /// Completions go to `cmd`.
     pub(crate) fn new(cmd: Arc<Cmd>) -> Self {
-        Self {
-            cmd,
-            stray: Counter::default(),
-        }
+        Self { cmd }
     }
 }
 
 impl Sink for Commands {
-    fn event(&self, event: Event) {
+    fn event(&self, event: Event) -> bool {
         match event {
-            Event::Command { slots } => self.cmd.complete(slots),
-            _ => self.stray.inc(),
+            Event::Command { slots } => {
+                self.cmd.complete(slots);
+                true
+            }
+            _ => false,
         }
     }
 }
@@ -61,19 +59,17 @@ impl Sink for Commands {
 pub(crate) struct Async {
     pub(crate) registry: Arc<Registry>,
     pub(crate) pages: Arc<Requests>,
-    /// Events that do not belong here.
-    pub(crate) stray: Counter,
 }
 
 impl Sink for Async {
-    fn event(&self, event: Event) {
+    fn event(&self, event: Event) -> bool {
         match event {
             Event::PageRequest {
                 flags,
                 function,
                 pages,
             } => self.pages.note(flags, function, pages),
-            Event::Completion { .. } | Event::Command { .. } => self.stray.inc(),
+            Event::Completion { .. } | Event::Command { .. } => false,
             event => self.registry.tell(event),
         }
     }
@@ -101,11 +97,11 @@ pub(crate) struct CompEq {
     pub(crate) node: Node,
 }
 
-/// [`Completions`] and the count of events for CQs that nobody knows.
+/// The sink of a completion EQ.
 pub(crate) struct CompSink {
     table: Pin<KBox<Completions>>,
     /// Events for a CQ that nobody subscribed.
-    pub(crate) stray: Counter,
+    pub(crate) unknown_cq: Counter,
 }
 
 impl CompSink {
@@ -118,16 +114,15 @@ impl CompSink {
                 }),
                 GFP_KERNEL,
             )?,
-            stray: Counter::default(),
+            unknown_cq: Counter::default(),
         })
     }
 }
 
 impl Sink for CompSink {
-    fn event(&self, event: Event) {
+    fn event(&self, event: Event) -> bool {
         let Event::Completion { cqn } = event else {
-            self.stray.inc();
-            return;
+            return false;
         };
         let table = self.table.table.lock();
         match table.binary_search_by_key(&cqn, |(number, _)| *number) {
@@ -135,8 +130,13 @@ impl Sink for CompSink {
                 if let Some((_, handler)) = table.get(at) {
                     handler.completion();
                 }
+                true
             }
-            Err(_) => self.stray.inc(),
+            // The last event of a CQ that has just gone is normal, so this is counted, not said.
+            Err(_) => {
+                self.unknown_cq.inc();
+                true
+            }
         }
     }
 }
