@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use mlx5_hw::{
     field,
-    field::{Field, Ref},
-    ifc,
+    field::{Field, Mut, Ref},
+    ifc, raw, span,
 };
 
 use crate::{
+    cmd::{Command, Needs, Refused},
     hca::Hca,
-    layout::{set_bits_at, Described, Layout},
+    layout::{bits_at, set_bits_at, Described, Layout},
     profile::Profile,
+    refuse,
 };
 
 /// Length of one group in QUERY_HCA_CAP and SET_HCA_CAP, in bytes.
@@ -32,6 +34,13 @@ macro_rules! groups {
         pub fn group(name: &str) -> Option<(u16, &'static Layout)> {
             match name {
                 $(stringify!($layout) => Some(($number, <ifc::$layout as Described>::LAYOUT)),)+
+                _ => None,
+            }
+        }
+
+        fn layout_of(group: u16) -> Option<&'static Layout> {
+            match group {
+                $($number => Some(<ifc::$layout as Described>::LAYOUT),)+
                 _ => None,
             }
         }
@@ -130,4 +139,122 @@ fn put(layout: &Layout, bytes: &mut [u8], fields: &BTreeMap<String, u64>) {
 /// Whether commands carry checksums that both sides verify.
 pub fn checksums_on(hca: &Hca) -> bool {
     hca.caps.get(field!(cmd_hca_cap, cmdif_checksum)) == 3
+}
+
+/// Fields that SET_HCA_CAP may change, by group. The others may only be echoed.
+fn writable(group: u16, name: &str) -> bool {
+    match group {
+        <ifc::cmd_hca_cap as Group>::TYPE => matches!(
+            name,
+            "pkey_table_size"
+                | "log_max_qp"
+                | "cmdif_checksum"
+                | "log_uar_page_sz"
+                | "log_max_current_uc_list"
+        ),
+        <ifc::atomic_caps as Group>::TYPE => name == "atomic_req_8B_endianness_mode",
+        <ifc::roce_cap as Group>::TYPE => name == "sw_r_roce_src_udp_port",
+        _ => false,
+    }
+}
+
+/// Group and set of an op_mod.
+fn selection(op_mod: u64) -> (u16, bool) {
+    // CAST: op_mod has 16 bits.
+    ((op_mod >> 1) as u16, op_mod & 1 == 0)
+}
+
+/// QUERY_HCA_CAP.
+pub struct QueryHcaCap;
+
+impl Command for QueryHcaCap {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_QUERY_HCA_CAP;
+    type In = ifc::query_hca_cap_in;
+    type Out = ifc::query_hca_cap_out;
+    const NEEDS: Needs = Needs::Enabled;
+
+    fn op_mod(_op_mod: u16) -> bool {
+        true
+    }
+
+    fn run(
+        hca: &mut Hca,
+        input: Ref<'_, Self::In>,
+        output: &mut Mut<'_, Self::Out>,
+    ) -> Result<(), Refused> {
+        if input.flag(field!(query_hca_cap_in, other_function))
+            || input.flag(field!(query_hca_cap_in, ec_vf_function))
+            || input.flag(field!(query_hca_cap_in, function_id_type))
+            || input.flag(field!(query_hca_cap_in, function_id))
+        {
+            refuse!(BadParam, 1, "capabilities of another function");
+        }
+        let (group, max) = selection(input.get(field!(query_hca_cap_in, op_mod)));
+        let Some(values) = hca.caps.raw(group, max) else {
+            refuse!(BadParam, 2, "capability group {group:#x} is not offered");
+        };
+        output
+            .raw(span!(query_hca_cap_out, capability))
+            .copy_from_slice(values);
+        Ok(())
+    }
+}
+
+/// SET_HCA_CAP.
+pub struct SetHcaCap;
+
+impl Command for SetHcaCap {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_SET_HCA_CAP;
+    type In = ifc::set_hca_cap_in;
+    type Out = ifc::set_hca_cap_out;
+    const NEEDS: Needs = Needs::EnabledOnly;
+
+    fn op_mod(op_mod: u16) -> bool {
+        op_mod & 1 == 0
+    }
+
+    fn run(
+        hca: &mut Hca,
+        input: Ref<'_, Self::In>,
+        _output: &mut Mut<'_, Self::Out>,
+    ) -> Result<(), Refused> {
+        if input.flag(field!(set_hca_cap_in, other_function))
+            || input.flag(field!(set_hca_cap_in, ec_vf_function))
+            || input.flag(field!(set_hca_cap_in, function_id_type))
+            || input.flag(field!(set_hca_cap_in, function_id))
+        {
+            refuse!(BadParam, 1, "capabilities of another function");
+        }
+        let (group, _) = selection(input.get(field!(set_hca_cap_in, op_mod)));
+        let (Some(values), Some(layout)) = (hca.caps.groups.get(&group), layout_of(group)) else {
+            refuse!(BadParam, 2, "capability group {group:#x} is not offered");
+        };
+        let wanted = input.raw(span!(set_hca_cap_in, capability));
+        let mut current = values.current.clone();
+        for (name, at, bits) in layout.leaves() {
+            if bits > 64 {
+                continue;
+            }
+            let value = bits_at(wanted, at, bits);
+            let now = bits_at(&values.current, at, bits);
+            if value == now {
+                continue;
+            }
+            let max = bits_at(&values.max, at, bits);
+            if writable(group, &name) {
+                if value > max {
+                    refuse!(BadParam, 3, "{name} = {value:#x}, the maximum is {max:#x}");
+                }
+                set_bits_at(&mut current, at, bits, value);
+            } else if group != <ifc::atomic_caps as Group>::TYPE || value != 0 {
+                // The stock driver sends only the field it sets of the atomic group
+                // (handle_hca_cap_atomic in core/main.c): there a zero means "leave it".
+                refuse!(BadParam, 4, "{name} = {value:#x} is read-only and {now:#x}");
+            }
+        }
+        hca.caps.set_raw(group, &current);
+        let log_qps = hca.caps.get(field!(cmd_hca_cap, log_max_qp));
+        hca.qps.set_limit(1 << log_qps.min(23));
+        Ok(())
+    }
 }

@@ -131,7 +131,7 @@ impl Card {
     pub fn receive(&mut self, frame: &[u8]) {
         self.hca.env.counters.frames_received += 1;
         self.hca.env.counters.bytes_received += frame.len() as u64;
-        self.hca.deliver(frame, None);
+        self.hca.receive(frame);
         self.hca.work(BUDGET);
     }
 
@@ -225,11 +225,5 @@ impl Card {
         }
         self.hca.work(BUDGET);
         Ok(())
-    }
-
-    /// The function, for tests inside the crate.
-    #[cfg(test)]
-    pub(crate) fn hca(&mut self) -> &mut Hca {
-        &mut self.hca
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     pd::Pd,
     q_counter::QCounter,
     qp::Qp,
+    roce_address::RoceTable,
     rq::Rq,
     rqt::Rqt,
     sched::{Scheduler, Work},
@@ -55,6 +56,10 @@ pub struct Hca {
     pub phase: Phase,
     /// Interface version the driver has chosen.
     pub issi: u16,
+    /// Byte order of the host (HOST_ENDIANNESS): 0 is little endian.
+    pub host_endianness: u8,
+    /// What the driver calls itself.
+    pub driver_version: String,
     /// The initialization segment.
     pub iseg: InitSegment,
     /// The command queue.
@@ -65,6 +70,8 @@ pub struct Hca {
     pub pages: Pages,
     /// The vport and its port: addresses, MTU, link.
     pub vport: Vport,
+    /// The RoCE address table.
+    pub roce: RoceTable,
     /// Work the data path has to do.
     pub sched: Scheduler,
     /// Event queues.
@@ -137,10 +144,13 @@ impl Hca {
             generation: 0,
             phase: Phase::Off,
             issi: 0,
+            host_endianness: 0,
+            driver_version: String::new(),
             iseg: InitSegment::default(),
             cmdq: CommandQueue::default(),
             pages: Pages::default(),
-            vport: Vport::new(&env.profile),
+            vport: Vport::new(&env.profile, env.signal()),
+            roce: RoceTable::default(),
             sched: Scheduler::default(),
             eqs: eq_table(&caps),
             uars: uar_table(env.profile.pci.log_bar),
@@ -150,7 +160,11 @@ impl Hca {
                 first::OTHER,
                 log(field!(cmd_hca_cap, log_max_transport_domain)),
             ),
-            q_counters: Table::new(first::OTHER, 255, 255),
+            q_counters: Table::new(
+                first::OTHER,
+                255,
+                log(field!(cmd_hca_cap, max_qp_cnt)) as u32,
+            ),
             cqs: table(first::CQ, log(field!(cmd_hca_cap, log_max_cq))),
             mkeys: table(first::MKEY, log(field!(cmd_hca_cap, log_max_mkey))),
             qps: table(first::QP, log(field!(cmd_hca_cap, log_max_qp))),
@@ -235,6 +249,16 @@ impl Hca {
         crate::eth::port::transmit(self, frame, None);
     }
 
+    /// A frame from the cable.
+    pub fn receive(&mut self, frame: &[u8]) {
+        if !self.vport.link_up() {
+            self.env.counters.frames_dropped += 1;
+            return;
+        }
+        self.vport.received.count(frame, is_roce(frame));
+        self.deliver(frame, None);
+    }
+
     /// Hands a frame to the engine that wants it: RoCE for the addresses of the RoCE address
     /// table, else Ethernet steering. `from` is the transport domain of the SQ, for a frame that
     /// an SQ of this card has sent.
@@ -293,6 +317,26 @@ impl Hca {
             + self.rqs.footprint()
             + self.q_counters.footprint()
             + self.flow.footprint()
+    }
+}
+
+/// Whether a frame carries RoCEv2: UDP to port 4791, behind at most one VLAN tag.
+pub fn is_roce(frame: &[u8]) -> bool {
+    const VLAN: u16 = 0x8100;
+    const PORT: u16 = 4791;
+    const UDP: u8 = 17;
+    let half = |at: usize| match frame.get(at..at + 2) {
+        Some(&[high, low]) => u16::from_be_bytes([high, low]),
+        _ => 0,
+    };
+    let l2 = if half(12) == VLAN { 18 } else { 14 };
+    match half(l2 - 2) {
+        0x0800 => {
+            let header = usize::from(frame.get(l2).copied().unwrap_or(0) & 0xf) * 4;
+            frame.get(l2 + 9) == Some(&UDP) && half(l2 + header + 2) == PORT
+        }
+        0x86dd => frame.get(l2 + 6) == Some(&UDP) && half(l2 + 42) == PORT,
+        _ => false,
     }
 }
 

@@ -116,6 +116,26 @@ impl Layout {
         }
     }
 
+    /// All plain fields that are not reserved: path, first bit, width. Unions are left out.
+    pub fn leaves(&self) -> Vec<(String, u32, u32)> {
+        let mut leaves = Vec::new();
+        self.collect_leaves("", 0, &mut leaves);
+        leaves
+    }
+
+    fn collect_leaves(&self, prefix: &str, base: u32, leaves: &mut Vec<(String, u32, u32)>) {
+        if self.union {
+            return;
+        }
+        for member in self.members.iter().filter(|member| !member.reserved) {
+            let name = match prefix {
+                "" => member.name.to_owned(),
+                _ => format!("{prefix}.{}", member.name),
+            };
+            collect_shape(&member.shape, &name, base + member.at, leaves);
+        }
+    }
+
     /// Mask of the reserved bits of `len` bytes laid out so, the list included. Bits behind the
     /// layout and its list count as reserved. In a union a bit is reserved when no member uses it.
     pub fn reserved_mask(&self, len: usize) -> Vec<u8> {
@@ -175,6 +195,20 @@ impl Layout {
             };
             decode_shape(&member.shape, &name, base + member.at, bytes, words);
         }
+    }
+}
+
+fn collect_shape(shape: &Shape, name: &str, at: u32, leaves: &mut Vec<(String, u32, u32)>) {
+    match shape {
+        Shape::Bits(bits) => leaves.push((name.to_owned(), at, *bits)),
+        Shape::Layout(layout) => layout.collect_leaves(name, at, leaves),
+        Shape::Array(inner, count) => {
+            for index in 0..*count {
+                let name = format!("{name}[{index}]");
+                collect_shape(inner, &name, at + index * inner.bits(), leaves);
+            }
+        }
+        Shape::List(_) => {}
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`layout`] | ifc layouts as tables (generated): reserved bits, names for the trace |
 //! | [`iseg`], [`uar`] | the two kinds of page in BAR0 |
 //! | [`boot`], [`pages`], [`caps`] | bring-up, firmware pages, capabilities |
+//! | [`vport`], [`nic_vport`], [`roce_address`], [`register`], [`adapter`] | port and identity |
 //! | one noun a file | [`eq`], [`cq`], [`mkey`], [`qp`], [`srq`], [`pd`], [`sq`], [`rq`], ... |
 //! | [`transport`], [`eth`], [`flow`] | the RDMA engine, the Ethernet engine, steering |
 //!
@@ -34,6 +35,7 @@
 //! works is taken with [`table::Table::check_out`] and put back with `check_in`.
 //! Events: [`hca::Hca::async_event`] to the EQ subscribed, [`hca::Hca::post_eqe`] to a given one.
 
+pub mod adapter;
 pub mod boot;
 pub mod buffer;
 pub mod caps;
@@ -51,11 +53,14 @@ pub mod host;
 pub mod iseg;
 pub mod layout;
 pub mod mkey;
+pub mod nic_vport;
 pub mod pages;
 pub mod pd;
 pub mod profile;
 pub mod q_counter;
 pub mod qp;
+pub mod register;
+pub mod roce_address;
 pub mod rq;
 pub mod rqt;
 pub mod scaffold;

@@ -110,6 +110,11 @@ impl<T: Object> Table<T> {
         self.slots.is_empty()
     }
 
+    /// Changes how many objects there may be; those that live stay.
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = limit.min(self.span);
+    }
+
     /// Firmware memory of all of them, in bytes.
     pub fn footprint(&self) -> u64 {
         self.footprint

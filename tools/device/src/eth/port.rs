@@ -2,7 +2,10 @@
 //! Between the engines and the wire: which frames leave, which come back, which come in.
 
 use super::frame::{is_multicast, Mac};
-use crate::{hca::Hca, sched::Work};
+use crate::{
+    hca::{is_roce, Hca},
+    sched::Work,
+};
 
 /// Sends a frame (destination MAC to the last byte before the FCS). `from` is the transport domain
 /// of the SQ that sends it; `None` for the RDMA engine.
@@ -15,9 +18,10 @@ pub fn transmit(hca: &mut Hca, frame: Vec<u8>, from: Option<u32>) {
         return;
     };
     let group = is_multicast(dmac);
-    let own = hca.vport.owns(dmac);
+    let own = hca.owns_mac(dmac);
     if !own {
         if hca.vport.link_up() {
+            hca.vport.sent.count(&frame, is_roce(&frame));
             hca.env.send(&frame);
         } else {
             count(hca, "tx_no_link");
@@ -25,18 +29,20 @@ pub fn transmit(hca: &mut Hca, frame: Vec<u8>, from: Option<u32>) {
     }
     if own || group {
         hca.env.counters.frames_looped += 1;
+        hca.vport.looped.packets += 1;
+        hca.vport.looped.octets += frame.len() as u64;
         hca.sched.push(Work::Frame { frame, from });
     }
 }
 
 /// Whether the vport takes frames with this destination.
 pub fn accepts(hca: &Hca, dmac: &Mac) -> bool {
-    hca.vport.owns(dmac) || is_multicast(dmac)
+    hca.owns_mac(dmac) || is_multicast(dmac)
 }
 
 /// Longest frame, in bytes with header and FCS.
 pub fn mtu(hca: &Hca) -> u16 {
-    hca.env.profile.port.max_mtu
+    hca.vport.port_mtu
 }
 
 /// Counts an event of the Ethernet engine by name.
@@ -45,6 +51,9 @@ pub fn count(hca: &mut Hca, name: &'static str) {
 }
 
 /// Counts a frame for which an RQ had no WQE.
-pub fn count_out_of_buffer(hca: &mut Hca, _counter_set: u32) {
+pub fn count_out_of_buffer(hca: &mut Hca, counter_set: u32) {
     hca.eth.counters.out_of_buffer += 1;
+    hca.count_q(counter_set, |set| {
+        set.out_of_buffer = set.out_of_buffer.wrapping_add(1);
+    });
 }

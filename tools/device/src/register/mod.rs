@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! ACCESS_REG: the registers of port and host interface. One register a type.
+
+pub mod host;
+pub mod paos;
+pub mod pmtu;
+pub mod ppcnt;
+pub mod ptys;
+
+use mlx5_hw::{
+    field,
+    field::{Mut, Ref},
+    ifc, raw, span,
+};
+
+use crate::{
+    cmd::{Command, Needs, Refused},
+    hca::Hca,
+    layout::Layout,
+    refuse,
+};
+
+/// The one port of the card, as registers count.
+const PORT: u64 = 1;
+
+/// A register as ACCESS_REG sees it. `input` and `output` have its length; the output starts as a
+/// copy of the input (index fields are echoed).
+pub struct Register {
+    /// Number, `MLX5_REG_*` in include/linux/mlx5/driver.h.
+    pub id: u16,
+    /// Name for messages.
+    pub name: &'static str,
+    /// Length in bytes.
+    pub len: usize,
+    /// Layout, where the interface has one: reserved bits are checked against it.
+    pub layout: Option<&'static Layout>,
+    /// Reads it.
+    pub read: fn(&mut Hca, &[u8], &mut [u8]) -> Result<(), Refused>,
+    /// Writes it; `None` for a register that can only be read.
+    pub write: Option<fn(&mut Hca, &[u8]) -> Result<(), Refused>>,
+}
+
+fn find(id: u64) -> Option<&'static Register> {
+    const ALL: &[&Register] = &[
+        &host::HOST_ENDIANNESS,
+        &host::NODE_DESC,
+        &paos::PAOS,
+        &pmtu::PMTU,
+        &ppcnt::PPCNT,
+        &ptys::PTYS,
+    ];
+    ALL.iter()
+        .copied()
+        .find(|register| u64::from(register.id) == id)
+}
+
+/// Refuses ports that are not there.
+fn own_port(port: u64) -> Result<(), Refused> {
+    if port != PORT {
+        refuse!(BadParam, 0x7020, "port {port} is not there");
+    }
+    Ok(())
+}
+
+/// A view that cannot fail: `len` of the register has been checked against its layout.
+fn view<L>(bytes: &[u8]) -> Result<Ref<'_, L>, Refused> {
+    Ref::new(bytes).ok_or_else(short)
+}
+
+fn view_mut<L>(bytes: &mut [u8]) -> Result<Mut<'_, L>, Refused> {
+    Mut::new(bytes).ok_or_else(short)
+}
+
+fn short() -> Refused {
+    Refused::new(
+        mlx5_hw::status::Status::Internal,
+        0x7021,
+        "register shorter than its layout",
+    )
+}
+
+/// ACCESS_REG.
+pub struct AccessReg;
+
+impl Command for AccessReg {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_ACCESS_REG;
+    type In = ifc::access_register_in;
+    type Out = ifc::access_register_out;
+    const NEEDS: Needs = Needs::Enabled;
+
+    fn op_mod(op_mod: u16) -> bool {
+        op_mod < 2
+    }
+
+    fn run(
+        hca: &mut Hca,
+        input: Ref<'_, Self::In>,
+        output: &mut Mut<'_, Self::Out>,
+    ) -> Result<(), Refused> {
+        let id = input.get(field!(access_register_in, register_id));
+        let Some(register) = find(id) else {
+            refuse!(BadParam, 1, "register {id:#x} is not known");
+        };
+        let argument = input.get(field!(access_register_in, argument));
+        if argument != 0 {
+            refuse!(BadParam, 2, "{}: argument {argument:#x}", register.name);
+        }
+        let data = input.raw(span!(access_register_in, register_data));
+        if data.len() != register.len {
+            refuse!(
+                BadInputLen,
+                3,
+                "{} has {:#x} bytes, not {:#x}",
+                register.name,
+                register.len,
+                data.len()
+            );
+        }
+        if let Some(layout) = register.layout {
+            let mask = layout.reserved_mask(register.len);
+            let bad = data
+                .iter()
+                .zip(mask)
+                .position(|(byte, mask)| byte & mask != 0);
+            if let Some(at) = bad {
+                refuse!(
+                    BadParam,
+                    4,
+                    "{}: reserved bits in byte {at:#x}",
+                    register.name
+                );
+            }
+        }
+        let place = output.raw(span!(access_register_out, register_data));
+        let Some(place) = place.get_mut(..register.len) else {
+            refuse!(
+                BadOutputLen,
+                5,
+                "{} has {:#x} bytes",
+                register.name,
+                register.len
+            );
+        };
+        if input.flag(field!(access_register_in, op_mod)) {
+            place.copy_from_slice(data);
+            return (register.read)(hca, data, place);
+        }
+        let Some(write) = register.write else {
+            refuse!(BadParam, 6, "{} can only be read", register.name);
+        };
+        write(hca, data)?;
+        place.copy_from_slice(data);
+        Ok(())
+    }
+}

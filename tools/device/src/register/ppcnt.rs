@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! PPCNT: counters of the port, in groups.
+//!
+//! What the cable of the model cannot do (symbol errors, pauses) counts zero.
+
+use mlx5_hw::{
+    field,
+    field::{Field, Mut},
+    ifc, raw, span,
+};
+
+use super::{own_port, view, Register};
+use crate::{
+    cmd::Refused,
+    hca::Hca,
+    layout::Described,
+    refuse,
+    vport::{Direction, Traffic},
+};
+
+/// The register. Counters cannot be written, only cleared by driver-visible resets.
+pub const PPCNT: Register = Register {
+    id: 0x5008,
+    name: "PPCNT",
+    len: ifc::ppcnt_reg::LAYOUT.bytes(),
+    layout: Some(ifc::ppcnt_reg::LAYOUT),
+    read,
+    write: None,
+};
+
+fn read(hca: &mut Hca, input: &[u8], output: &mut [u8]) -> Result<(), Refused> {
+    let input = view::<ifc::ppcnt_reg>(input)?;
+    own_port(input.get(field!(ppcnt_reg, local_port)))?;
+    if input.flag(field!(ppcnt_reg, clr)) {
+        refuse!(BadParam, 7, "PPCNT: clearing is not offered");
+    }
+    let group = input.get32(field!(ppcnt_reg, grp));
+    let start = span!(ppcnt_reg, counter_set).offset();
+    let set = output.get_mut(start..).unwrap_or_default();
+    let (rx, tx) = (hca.vport.received, hca.vport.sent);
+    match group {
+        raw::MLX5_IEEE_802_3_COUNTERS_GROUP => ieee(set, &rx, &tx),
+        raw::MLX5_RFC_2863_COUNTERS_GROUP => rfc2863(set, &rx, &tx),
+        raw::MLX5_RFC_2819_COUNTERS_GROUP
+        | raw::MLX5_RFC_3635_COUNTERS_GROUP
+        | raw::MLX5_ETHERNET_EXTENDED_COUNTERS_GROUP
+        | raw::MLX5_PER_PRIORITY_COUNTERS_GROUP
+        | raw::MLX5_PER_TRAFFIC_CLASS_COUNTERS_GROUP
+        | raw::MLX5_PHYSICAL_LAYER_COUNTERS_GROUP => {}
+        other => refuse!(BadParam, 8, "PPCNT: group {other:#x} is not offered"),
+    }
+    Ok(())
+}
+
+/// A 64-bit counter in two dwords.
+fn wide<L>(set: &mut Mut<'_, L>, high: Field<L>, low: Field<L>, value: u64) {
+    set.set(high, value >> 32).set(low, value & 0xffff_ffff);
+}
+
+fn group(direction: &Direction) -> (Traffic, Traffic) {
+    let multicast = Traffic {
+        packets: direction.eth_multicast.packets + direction.ib_multicast.packets,
+        octets: direction.eth_multicast.octets + direction.ib_multicast.octets,
+    };
+    (multicast, direction.eth_broadcast)
+}
+
+fn ieee(set: &mut [u8], rx: &Direction, tx: &Direction) {
+    let Some(mut set) = Mut::<ifc::eth_802_3_cntrs_grp_data_layout>::new(set) else {
+        return;
+    };
+    macro_rules! put {
+        ($high:ident, $low:ident, $value:expr) => {
+            wide(
+                &mut set,
+                field!(eth_802_3_cntrs_grp_data_layout, $high),
+                field!(eth_802_3_cntrs_grp_data_layout, $low),
+                $value,
+            )
+        };
+    }
+    let ((rx_mc, rx_bc), (tx_mc, tx_bc)) = (group(rx), group(tx));
+    put!(
+        a_frames_transmitted_ok_high,
+        a_frames_transmitted_ok_low,
+        tx.total().packets
+    );
+    put!(
+        a_frames_received_ok_high,
+        a_frames_received_ok_low,
+        rx.total().packets
+    );
+    put!(
+        a_octets_transmitted_ok_high,
+        a_octets_transmitted_ok_low,
+        tx.total().octets
+    );
+    put!(
+        a_octets_received_ok_high,
+        a_octets_received_ok_low,
+        rx.total().octets
+    );
+    put!(
+        a_multicast_frames_xmitted_ok_high,
+        a_multicast_frames_xmitted_ok_low,
+        tx_mc.packets
+    );
+    put!(
+        a_broadcast_frames_xmitted_ok_high,
+        a_broadcast_frames_xmitted_ok_low,
+        tx_bc.packets
+    );
+    put!(
+        a_multicast_frames_received_ok_high,
+        a_multicast_frames_received_ok_low,
+        rx_mc.packets
+    );
+    put!(
+        a_broadcast_frames_received_ok_high,
+        a_broadcast_frames_received_ok_low,
+        rx_bc.packets
+    );
+}
+
+fn rfc2863(set: &mut [u8], rx: &Direction, tx: &Direction) {
+    let Some(mut set) = Mut::<ifc::eth_2863_cntrs_grp_data_layout>::new(set) else {
+        return;
+    };
+    macro_rules! put {
+        ($high:ident, $low:ident, $value:expr) => {
+            wide(
+                &mut set,
+                field!(eth_2863_cntrs_grp_data_layout, $high),
+                field!(eth_2863_cntrs_grp_data_layout, $low),
+                $value,
+            )
+        };
+    }
+    let ((rx_mc, rx_bc), (tx_mc, tx_bc)) = (group(rx), group(tx));
+    let unicast = |one: &Direction| one.eth_unicast.packets + one.ib_unicast.packets;
+    put!(if_in_octets_high, if_in_octets_low, rx.total().octets);
+    put!(if_in_ucast_pkts_high, if_in_ucast_pkts_low, unicast(rx));
+    put!(if_out_octets_high, if_out_octets_low, tx.total().octets);
+    put!(if_out_ucast_pkts_high, if_out_ucast_pkts_low, unicast(tx));
+    put!(
+        if_in_multicast_pkts_high,
+        if_in_multicast_pkts_low,
+        rx_mc.packets
+    );
+    put!(
+        if_in_broadcast_pkts_high,
+        if_in_broadcast_pkts_low,
+        rx_bc.packets
+    );
+    put!(
+        if_out_multicast_pkts_high,
+        if_out_multicast_pkts_low,
+        tx_mc.packets
+    );
+    put!(
+        if_out_broadcast_pkts_high,
+        if_out_broadcast_pkts_low,
+        tx_bc.packets
+    );
+}
