@@ -25,6 +25,9 @@ pub mod wire;
 /// Raw bindgen output. Above this crate only [`field!`], [`wire!`] and the constants are used.
 #[allow(
     clippy::all,
+    clippy::cast_lossless,
+    clippy::ptr_as_ptr,
+    clippy::ref_as_ptr,
     clippy::undocumented_unsafe_blocks,
     dead_code,
     missing_docs,
