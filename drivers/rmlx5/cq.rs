@@ -51,6 +51,10 @@ use self::cqe::{
     OP_OWN_UNUSED, //
 };
 use crate::{
+    census::{
+        Counted,
+        Kind, //
+    },
     buf::Buf,
     cmd::{
         Cmd,
@@ -248,6 +252,7 @@ pub(crate) struct Cq {
     next: Option<CqRing>,
     consumer: Counter,
     uar: Arc<Uar>,
+    _counted: Counted,
 }
 
 impl Cq {
@@ -289,6 +294,7 @@ impl Cq {
                 next: None,
                 consumer: Counter::default(),
                 uar: uar.clone(),
+                _counted: Counted::new(Kind::Cq),
             }),
             Err(error) => Err((error, ring)),
         }

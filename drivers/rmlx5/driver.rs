@@ -25,6 +25,7 @@ use kernel_ext::{
 use crate::{
     aer,
     boot::Caller,
+    channel::set::Channels,
     debugfs::Stats,
     device::Device,
     pci::{
@@ -91,7 +92,7 @@ impl Rmlx5 {
                 return Err(ENODEV);
             }
             device.health.start(&device);
-            Ok(())
+            Channels::attach(&device, crate::num_qps(), crate::cq_size())
         });
         if let Err(error) = started {
             device.close();

@@ -17,6 +17,10 @@ use mlx5_hw::{
 };
 
 use crate::{
+    census::{
+        Counted,
+        Kind, //
+    },
     buf::{
         Buf,
         PAGE, //
@@ -112,10 +116,10 @@ plain_command! {
 }
 
 /// A memory region of the current device generation. The memory is its owner's.
-#[derive(Clone, Copy)]
 pub(crate) struct Mr {
     key: u32,
     start: u64,
+    _counted: Counted,
 }
 
 impl Mr {
@@ -143,6 +147,7 @@ impl Mr {
         Ok(Self {
             key: index << 8 | u32::from(low),
             start,
+            _counted: Counted::new(Kind::Mkey),
         })
     }
 

@@ -13,6 +13,10 @@ use mlx5_hw::{
 };
 
 use crate::{
+    census::{
+        Counted,
+        Kind, //
+    },
     cmd::{
         Cmd,
         CmdError,
@@ -46,6 +50,7 @@ plain_command! {
 /// A protection domain of the current device generation.
 pub(crate) struct Pd {
     number: u32,
+    _counted: Counted,
 }
 
 impl Pd {
@@ -53,6 +58,7 @@ impl Pd {
     pub(crate) fn alloc(cmd: &Cmd) -> Result<Self, CmdError> {
         Ok(Self {
             number: cmd.exec(&AllocPd)?,
+            _counted: Counted::new(Kind::Pd),
         })
     }
 

@@ -35,6 +35,10 @@ use self::state::{
 };
 pub(crate) use self::transition::Path;
 use crate::{
+    census::{
+        Counted,
+        Kind, //
+    },
     buf::Buf,
     cmd::{
         Cmd,
@@ -164,6 +168,7 @@ pub(crate) struct Qp {
     rq: Window,
     /// First 8 bytes of the last control segment, for the doorbell.
     control: Option<u64>,
+    _counted: Counted,
 }
 
 impl Qp {
@@ -208,6 +213,7 @@ impl Qp {
                 sq,
                 rq,
                 control: None,
+                _counted: Counted::new(Kind::Qp),
             }),
             Err(error) => Err((error, ring)),
         }

@@ -8,7 +8,9 @@
 //! | everywhere | [`census`], [`limit`] |
 //! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`buf`] |
 //! | events | [`event`], [`eq`], [`irq`] |
+//! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`port`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
+//! | users | [`channel`] |
 //! | PCI | [`driver`], [`aer`], [`pci`], [`sysfs`], [`report`], [`debugfs`] |
 //!
 //! What must go up goes through a trait that the lower layer owns: [`cmd::CompletionSource`],
@@ -39,7 +41,9 @@ mod boot;
 mod buf;
 mod caps;
 mod census;
+mod channel;
 mod cmd;
+mod cq;
 mod debugfs;
 mod device;
 mod driver;
@@ -49,13 +53,19 @@ mod health;
 mod irq;
 mod iseg;
 mod limit;
+mod mr;
 mod pages;
 mod pci;
+mod pd;
+mod port;
+mod qp;
+mod record;
 mod recovery;
 mod report;
 mod sysfs;
 mod uar;
 mod worker;
+mod wq;
 
 #[pin_data]
 struct Module {
@@ -82,6 +92,16 @@ fn max_vectors() -> u32 {
     module_parameters::max_vectors.value()
 }
 
+/// Channels that a card begins with.
+fn num_qps() -> u32 {
+    module_parameters::num_qps.value()
+}
+
+/// Depth of the channels' CQs that a card begins with.
+fn cq_size() -> u32 {
+    module_parameters::cq_size.value()
+}
+
 /// Completion vectors at most; 0 for one per CPU.
 fn comp_vectors() -> u32 {
     module_parameters::comp_vectors.value()
@@ -101,6 +121,14 @@ module! {
         comp_vectors: u32 {
             default: 0,
             description: "Completion vectors at most (0: one per CPU)",
+        },
+        num_qps: u32 {
+            default: 8,
+            description: "Channel QPs of a card",
+        },
+        cq_size: u32 {
+            default: 1024,
+            description: "Depth of each channel CQ",
         },
     },
 }

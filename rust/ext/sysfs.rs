@@ -45,8 +45,7 @@ pub unsafe trait Owner: 'static {
     unsafe fn data<'a>(device: *mut bindings::device) -> Option<Pin<&'a Self::Data>>;
 }
 
-/// Where a `show` function writes: a page of text less one byte, [`fmt::Write`]. What does not fit is
-/// an error.
+/// Where a `show` function writes: a page of text, [`fmt::Write`]. What does not fit is an error.
 pub struct Output<'a> {
     page: &'a mut [u8],
     used: usize,
@@ -83,8 +82,7 @@ impl<O: Owner> Attribute<O> {
     ///
     /// # Errors of `show`
     ///
-    /// They go to the reader. The kernel makes `EINVAL` of a [`fmt::Error`], such as a text that is
-    /// too long.
+    /// They go to the reader; a text longer than a page is `EFBIG`.
     pub const fn ro<S>(name: &'static CStr, show: S) -> Self
     where
         S: Fn(Pin<&O::Data>, &mut Output<'_>) -> Result + Copy + 'static,
@@ -165,10 +163,9 @@ impl<O: Owner> Attribute<O> {
             return error(ENODEV);
         };
         let mut output = Output {
-            // sysfs complains about a text that fills the page.
             // SAFETY: sysfs gives `show` a zeroed page of its own.
             page: unsafe {
-                core::slice::from_raw_parts_mut(buffer.cast(), kernel::page::PAGE_SIZE - 1)
+                core::slice::from_raw_parts_mut(buffer.cast(), kernel::page::PAGE_SIZE)
             },
             used: 0,
         };

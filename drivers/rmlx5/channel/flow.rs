@@ -181,10 +181,18 @@ pub(crate) struct Flow {
     counter: Option<u64>,
     rebase: Rebase,
     running: bool,
-    bad_key: bool,
+    /// Connections still to be broken by this end.
+    breaks: u32,
+    /// Operations since the connection began.
+    warm: u32,
+    /// The WQE that breaks this connection is posted.
+    breaking: bool,
     /// What happened so far.
     pub(crate) tally: Tally,
 }
+
+/// Operations that a connection must have carried before it is broken.
+const WARM: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rebase {
@@ -208,7 +216,9 @@ impl Flow {
             counter: None,
             rebase: Rebase::Idle,
             running: false,
-            bad_key: false,
+            breaks: 0,
+            warm: 0,
+            breaking: false,
             tally: Tally::new(),
         }
     }
@@ -220,12 +230,21 @@ impl Flow {
         self.round = 0;
         self.size_index = 0;
         self.running = true;
+        self.breaks = options.breaks;
         self.tally.clear();
     }
 
     /// No new jobs; those under way finish.
     pub(crate) fn stop(&mut self) {
         self.running = false;
+        self.breaks = 0;
+    }
+
+    /// Nothing can be finished any more: the connection is given up. Jobs are forgotten.
+    pub(crate) fn abandon(&mut self) {
+        self.stop();
+        self.link = None;
+        self.jobs = [None; MAX_SLOTS];
     }
 
     /// Whether every job has finished and no more will come.
@@ -238,11 +257,6 @@ impl Flow {
         &self.options
     }
 
-    /// The next WRITE shall carry a key that does not exist.
-    pub(crate) fn break_once(&mut self) {
-        self.bad_key = true;
-    }
-
     /// A connection begins: its streams start at message 0 and its counter is not known.
     pub(crate) fn connected(&mut self, link: Link) {
         self.link = Some(link);
@@ -250,6 +264,8 @@ impl Flow {
         self.received = 0;
         self.counter = None;
         self.rebase = Rebase::Idle;
+        self.warm = 0;
+        self.breaking = false;
     }
 
     /// The connection is gone. The owner reports each posted WQE through [`Flow::lost`].
@@ -263,8 +279,9 @@ impl Flow {
     /// Fills the memory that the operation sends. The owner must post it.
     pub(crate) fn next(&mut self, memory: &impl Memory) -> Option<(Request, Ticket)> {
         let link = self.link?;
-        if self.bad_key {
-            self.bad_key = false;
+        if self.breaks != 0 && self.warm >= WARM && !self.breaking {
+            self.breaks -= 1;
+            self.breaking = true;
             return Some((self.bad_write(&link), Ticket::BadKey));
         }
         for slot in 0..layout::slots(self.options.sizes.longest()) {
@@ -278,7 +295,7 @@ impl Flow {
 
     /// Whether [`Flow::next`] may have something once a slot is free.
     fn has_rounds(&self) -> bool {
-        self.running && self.round < self.options.rounds
+        self.running && (self.round < self.options.rounds || self.breaks != 0)
     }
 
     fn refill(&mut self, slot: usize) {
@@ -424,6 +441,7 @@ impl Flow {
             Ticket::BadKey => return Ok(()),
             Ticket::Job { slot, op } => (usize::from(slot), op),
         };
+        self.warm = self.warm.saturating_add(1);
         let longest = self.options.sizes.longest();
         let Some(Some(job)) = self.jobs.get_mut(slot) else {
             return Ok(());

@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a person writes to `selftest`: `rounds=100 sizes=64,4096,65536 mode=poll duration=10`.
+//! What a person writes to `selftest`, for example
+//! `rounds=100 sizes=64,4096,65536 mode=poll duration=10`.
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `rounds=N` | rounds on each channel; default 64, or without end with a duration |
+//! | `sizes=A,B...` | message sizes in bytes, at most eight; default 8,200,4096,65536 |
+//! | `mode=irq` or `poll` | how completions are found; default irq |
+//! | `duration=S` | end after that many seconds |
+//! | `moderation=U,N` | CQ event U us after a completion or after N of them; default 0,0: at once |
+//! | `breaks=N` | N times each channel breaks its connection by a bad key; default 0 |
 
 use super::layout::{MAX_MESSAGE, MIN_MESSAGE};
 
@@ -56,6 +66,10 @@ pub(crate) struct Options {
     pub(crate) mode: Mode,
     /// Seconds after which a run stops even if rounds are left; 0: no limit.
     pub(crate) duration: u32,
+    /// Event moderation of the CQs during the run: microseconds and completions.
+    pub(crate) moderation: (u16, u16),
+    /// How often each channel breaks its connection by a bad key.
+    pub(crate) breaks: u32,
 }
 
 /// Why a request is refused.
@@ -70,12 +84,18 @@ pub(crate) enum BadOption {
 impl core::fmt::Display for BadOption {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Name => f.write_str("options are rounds=, sizes=, mode= and duration="),
+            Self::Name => {
+                f.write_str("options are rounds, sizes, mode, duration, moderation, breaks")
+            },
             Self::Value(name) => write!(f, "bad value of {name}="),
         }
     }
 }
 
+/// Names of the options.
+const NAMES: [&str; 6] = ["rounds", "sizes", "mode", "duration", "moderation", "breaks"];
+/// Largest period that a CQ context holds, in microseconds.
+const MAX_PERIOD_US: u64 = 0xfff;
 /// Longest run: a day.
 const MAX_DURATION: u32 = 86_400;
 
@@ -90,6 +110,8 @@ impl Options {
             },
             mode: Mode::Interrupt,
             duration: 0,
+            moderation: (0, 0),
+            breaks: 0,
         }
     }
 
@@ -97,13 +119,13 @@ impl Options {
     /// without rounds means as many rounds as fit.
     pub(crate) fn parse(text: &str) -> Result<Self, BadOption> {
         let mut options = Self::new();
-        let mut seen = [false; 4];
+        let mut seen = [false; NAMES.len()];
         for word in text.split_ascii_whitespace() {
             if word == "start" {
                 continue;
             }
             let (name, value) = word.split_once('=').ok_or(BadOption::Name)?;
-            let at = ["rounds", "sizes", "mode", "duration"]
+            let at = NAMES
                 .iter()
                 .position(|known| *known == name)
                 .ok_or(BadOption::Name)?;
@@ -124,14 +146,21 @@ impl Options {
                     }
                 }
                 // CAST: bounded by MAX_DURATION.
-                _ => {
+                3 => {
                     options.duration = number(value, 1, MAX_DURATION.into())
-                        .ok_or(BadOption::Value("duration"))?
-                        as u32
+                        .ok_or(BadOption::Value("duration"))? as u32
+                }
+                4 => {
+                    options.moderation = moderation(value).ok_or(BadOption::Value("moderation"))?
+                }
+                // CAST: bounded by u32::MAX.
+                _ => {
+                    options.breaks = number(value, 0, u32::MAX.into())
+                        .ok_or(BadOption::Value("breaks"))? as u32
                 }
             }
         }
-        if let [false, _, _, true] = seen {
+        if let [false, _, _, true, ..] = seen {
             options.rounds = u64::MAX;
         }
         Ok(options)
@@ -146,6 +175,15 @@ fn number(text: &str, min: u64, max: u64) -> Option<u64> {
     text.parse()
         .ok()
         .filter(|value| (min..=max).contains(value))
+}
+
+fn moderation(text: &str) -> Option<(u16, u16)> {
+    let (period, count) = text.split_once(',')?;
+    // CAST: bounded.
+    Some((
+        number(period, 0, MAX_PERIOD_US)? as u16,
+        number(count, 0, u16::MAX.into())? as u16,
+    ))
 }
 
 fn sizes(text: &str) -> Option<Sizes> {

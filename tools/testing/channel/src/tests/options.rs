@@ -8,11 +8,12 @@ use crate::channel::{
 
 #[test]
 fn all_options_are_understood() {
-    let options = Options::parse("rounds=7 sizes=1,65536 mode=poll duration=3\n").unwrap();
+    let options = Options::parse("rounds=7 sizes=1,65536 mode=poll duration=3 moderation=16,50 breaks=9\n").unwrap();
     assert_eq!(
         (options.rounds, options.duration, options.mode),
         (7, 3, Mode::Poll)
     );
+    assert_eq!((options.moderation, options.breaks), ((16, 50), 9));
     assert_eq!(options.sizes.as_slice(), [1, 65536]);
     assert_eq!(options.sizes.longest(), 65536);
 }
@@ -50,6 +51,10 @@ fn bad_options_are_refused() {
         ("sizes=1,2,3,4,5,6,7,8,9", "sizes"),
         ("mode=event", "mode"),
         ("duration=0", "duration"),
+        ("moderation=16", "moderation"),
+        ("moderation=4096,1", "moderation"),
+        ("moderation=1,65536", "moderation"),
+        ("breaks=x", "breaks"),
         ("duration=86401", "duration"),
     ] {
         assert_eq!(Options::parse(text), Err(BadOption::Value(name)), "{text}");

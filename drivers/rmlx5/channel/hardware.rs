@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the device knows of a channel in one generation: two MRs, a CQ and a QP.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use kernel_ext::{
+    numa::Node,
+    pci::BoundDevice, //
+};
+
+use super::{
+    layout,
+    memory::Area,
+    Channel,
+    Core,
+    Inner, //
+};
+use crate::{
+    cmd::Cmd,
+    cq::{
+        leak_if_in_doubt,
+        Cq,
+        CqRing,
+        Moderation, //
+    },
+    device::Device,
+    mr::{
+        Access,
+        Mr, //
+    },
+    pd::Pd,
+    port::{
+        Identity,
+        Port, //
+    },
+    qp::{
+        Qp,
+        QpConfig,
+        QpRing, //
+    },
+    uar::Uar, //
+};
+
+/// What the channels of one generation share.
+pub(crate) struct Base {
+    pd: Pd,
+    port: Port,
+    /// The generation it belongs to.
+    pub(crate) generation: u32,
+}
+
+impl Base {
+    /// Allocates the protection domain and programs the driver's address. Sleeps.
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        let cmd = &device.cmd;
+        let pd = Pd::alloc(cmd)?;
+        match Port::bring_up(cmd) {
+            Ok(port) => Ok(Self {
+                pd,
+                port,
+                generation: device.recovery.generation(),
+            }),
+            Err(error) => {
+                pd.dealloc(cmd);
+                Err(error)
+            }
+        }
+    }
+
+    /// Who the card is.
+    pub(crate) fn identity(&self) -> &Identity {
+        self.port.identity()
+    }
+
+    /// Gives everything back, as far as the device helps.
+    pub(crate) fn close(self, cmd: &Cmd) {
+        self.port.shut_down(cmd);
+        self.pd.dealloc(cmd);
+    }
+}
+
+/// Memory of the queues of a channel.
+pub(super) struct Rings {
+    cq: CqRing,
+    qp: QpRing,
+}
+
+impl Rings {
+    /// Queues of the usual size and a CQ of `1 << log_cqes` entries. Sleeps.
+    pub(super) fn new(pdev: &BoundDevice, node: Node, log_cqes: u8) -> Result<Self> {
+        let dev = pdev.device();
+        Ok(Self {
+            cq: CqRing::new(dev, node, log_cqes)?,
+            qp: QpRing::new(dev, node, layout::LOG_WQES)?,
+        })
+    }
+
+    /// Replaces the memory of the CQ.
+    pub(super) fn set_cq(&mut self, cq: CqRing) {
+        self.cq = cq;
+    }
+}
+
+/// Objects of the current generation, in the order in which they go.
+pub(super) struct Hardware {
+    pub(super) qp: Qp,
+    pub(super) cq: Cq,
+    pub(super) local: Mr,
+    pub(super) shared: Mr,
+    pub(super) identity: Identity,
+    /// Who is told of the CQ's events. Makes a circle that ends with this value.
+    pub(super) channel: Arc<Channel>,
+    pd: u32,
+}
+
+/// Distance between the shared MRs of two channels, and of the first one from 0: an address that
+/// belongs to another channel, or to none, is refused by the device.
+const SHARED_SPAN: u64 = 1 << 32;
+/// Start of the local MR.
+const LOCAL_START: u64 = 1 << 20;
+
+impl Hardware {
+    /// Creates everything. On failure everything is as before; memory that the device may still
+    /// use is not freed. `ENOMEM` when the HCA has no more of something. Sleeps.
+    fn create(
+        channel: &Arc<Channel>,
+        base: &Base,
+        area: &Area,
+        rings: Rings,
+        moderation: Moderation,
+        low: u8,
+    ) -> Result<Self> {
+        let device = &channel.core.device;
+        let cmd = &*device.cmd;
+        let (local, shared) = Self::keys(cmd, &base.pd, area, channel.core.index, low)?;
+        let pd = base.pd.number();
+        match Self::queues(channel, pd, area, rings, moderation) {
+            Ok((cq, qp)) => Ok(Self {
+                qp,
+                cq,
+                local,
+                shared,
+                identity: *base.identity(),
+                channel: channel.clone(),
+                pd,
+            }),
+            Err(error) => {
+                // The memory of an area lives as long as its channel: nothing to keep here.
+                let _ = shared.destroy(cmd);
+                let _ = local.destroy(cmd);
+                Err(error)
+            }
+        }
+    }
+
+    fn keys(cmd: &Cmd, pd: &Pd, area: &Area, index: u32, low: u8) -> Result<(Mr, Mr)> {
+        let start = SHARED_SPAN.wrapping_mul(u64::from(index).wrapping_add(1));
+        let local = Mr::create(cmd, pd, &area.local, LOCAL_START, Access::Local, low)?;
+        match Mr::create(cmd, pd, &area.shared, start, Access::Remote, low) {
+            Ok(shared) => Ok((local, shared)),
+            Err(error) => {
+                let _ = local.destroy(cmd);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Creates CQ and QP and subscribes the CQ's events.
+    fn queues(
+        channel: &Arc<Channel>,
+        pd: u32,
+        area: &Area,
+        rings: Rings,
+        moderation: Moderation,
+    ) -> Result<(Cq, Qp)> {
+        let device = &channel.core.device;
+        let cmd = &*device.cmd;
+        let eq = device.comp_eq(channel.core.vector).ok_or(ENODEV)?;
+        let eqn = eq.eq.number().ok_or(ENODEV)?;
+        let uar = device.uar()?;
+        let caps = device.caps()?;
+        let register = Uar::register(0, caps.log_bf_register)?;
+        let cq = match Cq::create(cmd, &uar, eqn, &area.records, rings.cq, moderation) {
+            Ok(cq) => cq,
+            Err((error, ring)) => {
+                leak_if_in_doubt(&error, ring);
+                return Err(error.into());
+            }
+        };
+        if let Err(error) = eq.subscribe(cq.number(), channel.clone()) {
+            cq.destroy(cmd);
+            return Err(error);
+        }
+        let config = QpConfig {
+            uar: &uar,
+            register,
+            pd,
+            cqn: cq.number(),
+            cqe_version: caps.cqe_version,
+        };
+        match Qp::create(cmd, &config, &area.records, rings.qp) {
+            Ok(qp) => Ok((cq, qp)),
+            Err((error, ring)) => {
+                leak_if_in_doubt(&error, ring);
+                drop(eq.unsubscribe(cq.number()));
+                cq.destroy(cmd);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// New CQ and QP in place of ones that are of no use any more. Sleeps.
+    pub(super) fn renew(
+        self,
+        core: &Core,
+        area: &Area,
+        moderation: Moderation,
+        log_cqes: u8,
+    ) -> Result<Self> {
+        let device = &core.device;
+        let node = device.comp_eq(core.vector).ok_or(ENODEV)?.node;
+        let rings = Rings::new(&device.pdev, node, log_cqes)?;
+        let Self {
+            qp,
+            cq,
+            local,
+            shared,
+            identity,
+            channel,
+            pd,
+        } = self;
+        Self::destroy_queues(device, core.vector, qp, cq);
+        let (cq, qp) = Self::queues(&channel, pd, area, rings, moderation)?;
+        Ok(Self {
+            qp,
+            cq,
+            local,
+            shared,
+            identity,
+            channel,
+            pd,
+        })
+    }
+
+    fn destroy_queues(device: &Device, vector: usize, qp: Qp, cq: Cq) {
+        qp.destroy(&device.cmd);
+        if let Some(eq) = device.comp_eq(vector) {
+            drop(eq.unsubscribe(cq.number()));
+        }
+        cq.destroy(&device.cmd);
+    }
+
+    /// Takes everything away in order, as far as the device helps.
+    fn destroy(self, device: &Device, vector: usize) {
+        Self::destroy_queues(device, vector, self.qp, self.cq);
+        let _ = self.shared.destroy(&device.cmd);
+        let _ = self.local.destroy(&device.cmd);
+    }
+
+    /// The generation is over: the device knows nothing of it any more.
+    fn abandon(self) -> Rings {
+        Rings {
+            cq: self.cq.into_ring(),
+            qp: self.qp.into_ring(),
+        }
+    }
+}
+
+impl Channel {
+    /// Makes the device know the channel; the QP is in RESET. Sleeps.
+    pub(super) fn create(self: &Arc<Self>, base: &Base) -> Result {
+        let mut guard = self.core.inner.lock();
+        let inner = &mut *guard;
+        if inner.hw.is_some() {
+            return Ok(());
+        }
+        let rings = match inner.rings.take() {
+            Some(rings) => rings,
+            None => {
+                let eq = self.core.device.comp_eq(self.core.vector).ok_or(ENODEV)?;
+                Rings::new(&self.core.device.pdev, eq.node, inner.log_cqes)?
+            }
+        };
+        inner.nonce = inner.nonce.wrapping_add(1);
+        // CAST: eight bits of it are the point: a key of an earlier generation is not valid.
+        let low = inner.nonce as u8;
+        let hw = Hardware::create(self, base, &inner.area, rings, inner.moderation, low)?;
+        self.core.publish_numbers(Some(&hw));
+        inner.hw = Some(hw);
+        Ok(())
+    }
+
+    /// Takes the channel away from the device, which works or fails at once. Sleeps.
+    pub(super) fn destroy(&self) {
+        let hw = {
+            let mut inner = self.core.inner.lock();
+            self.core.publish_numbers(None);
+            inner.disconnect();
+            inner.hw.take()
+        };
+        if let Some(hw) = hw {
+            hw.destroy(&self.core.device, self.core.vector);
+        }
+    }
+
+    /// The generation is over. The device has been reset, or will be before the memory is used.
+    pub(super) fn abandon(&self) {
+        let mut guard = self.core.inner.lock();
+        let inner: &mut Inner = &mut guard;
+        self.core.publish_numbers(None);
+        inner.disconnect();
+        if let Some(hw) = inner.hw.take() {
+            inner.rings = Some(hw.abandon());
+        }
+    }
+}
