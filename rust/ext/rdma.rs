@@ -28,7 +28,7 @@ mod ops;
 pub mod udata;
 
 pub use attr::{DeviceAttributes, Mtu, PortAttributes, PortSpeed, PortState, PortWidth};
-pub use device::{Config, DataOf, Driver, DriverId, Registration};
+pub use device::{Config, DataOf, Driver, DriverId, Name, Registration};
 pub use event::PortEvent;
 pub use gid::{Gid, GidKind};
 pub use mmap::{Cache, Vma};

@@ -45,7 +45,8 @@ pub unsafe trait Owner: 'static {
     unsafe fn data<'a>(device: *mut bindings::device) -> Option<Pin<&'a Self::Data>>;
 }
 
-/// Where a `show` function writes: a page of text, [`fmt::Write`]. What does not fit is an error.
+/// Where a `show` function writes: a page of text less one byte, [`fmt::Write`]. What does not fit is
+/// an error.
 pub struct Output<'a> {
     page: &'a mut [u8],
     used: usize,
@@ -82,7 +83,8 @@ impl<O: Owner> Attribute<O> {
     ///
     /// # Errors of `show`
     ///
-    /// They go to the reader; a text longer than a page is `EFBIG`.
+    /// They go to the reader. The kernel makes `EINVAL` of a [`fmt::Error`], such as a text that is
+    /// too long.
     pub const fn ro<S>(name: &'static CStr, show: S) -> Self
     where
         S: Fn(Pin<&O::Data>, &mut Output<'_>) -> Result + Copy + 'static,
@@ -163,9 +165,10 @@ impl<O: Owner> Attribute<O> {
             return error(ENODEV);
         };
         let mut output = Output {
+            // sysfs complains about a text that fills the page.
             // SAFETY: sysfs gives `show` a zeroed page of its own.
             page: unsafe {
-                core::slice::from_raw_parts_mut(buffer.cast(), kernel::page::PAGE_SIZE)
+                core::slice::from_raw_parts_mut(buffer.cast(), kernel::page::PAGE_SIZE - 1)
             },
             used: 0,
         };

@@ -29,7 +29,8 @@ pub enum Kind {
     Unbound,
 }
 
-/// A work queue of one's own; dropping it runs what is queued and waits.
+/// A work queue of one's own; dropping the last reference runs what is queued and waits, so work on
+/// the queue must not do that.
 ///
 /// It has a rescuer thread (`WQ_MEM_RECLAIM`), so its work goes on when memory is short. It
 /// dereferences to the kernel crate's queue, whose items can be enqueued too.

@@ -3,13 +3,7 @@
 
 use core::{fmt, marker::PhantomData, mem::offset_of, ptr::NonNull};
 
-use kernel::{
-    error::to_result,
-    prelude::*,
-    str::{CStr, CStrExt},
-    types::Opaque,
-    ModuleMetadata,
-};
+use kernel::{error::to_result, prelude::*, str::CStrExt, types::Opaque, ModuleMetadata};
 use pin_init::PinInit;
 use rmlx5_bindings as bindings;
 
@@ -111,6 +105,27 @@ pub struct Config {
     pub gid_table_len: u16,
     /// Completion vectors that users may choose from.
     pub completion_vectors: u32,
+}
+
+/// A copy of the name of a device.
+#[derive(Clone, Copy)]
+pub struct Name([u8; Self::LEN]);
+
+impl Name {
+    // CAST: A small constant.
+    const LEN: usize = bindings::IB_DEVICE_NAME_MAX as usize;
+
+    /// The name; empty if it is not UTF-8.
+    pub fn as_str(&self) -> &str {
+        let text = self.0.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        core::str::from_utf8(text).unwrap_or("")
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// The core's device and behind it what callbacks need.
@@ -246,11 +261,17 @@ impl<D: Driver> Registration<D> {
         self.data.as_ref()
     }
 
-    /// The name of the device now, for example `mlx5_0`. A person may change it.
-    pub fn name(&self) -> &CStr {
-        // SAFETY: By the type invariant; the core changes the name under locks that readers of it
-        // do not take, and never leaves it unterminated.
-        unsafe { CStr::from_char_ptr((*self.ib.as_ptr()).name.as_ptr()) }
+    /// The name of the device now, for example `mlx5_0`. A person may change it at any time.
+    pub fn name(&self) -> Name {
+        let mut name = Name([0; Name::LEN]);
+        // SAFETY: By the type invariant the device is there.
+        let source: *const u8 = unsafe { (&raw const (*self.ib.as_ptr()).name).cast() };
+        for (index, byte) in name.0.iter_mut().enumerate() {
+            // A rename may happen meanwhile; then the copy is a mix of both names.
+            // SAFETY: The core's name has the same length.
+            *byte = unsafe { source.add(index).read_volatile() };
+        }
+        name
     }
 
     pub(super) fn as_raw(&self) -> *mut bindings::ib_device {
