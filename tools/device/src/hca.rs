@@ -92,7 +92,7 @@ pub struct Hca {
     pub mkeys: Table<Mkey>,
     /// Queue pairs. Their numbers and those of SQs and RQs do not overlap, because a doorbell
     /// carries only a number.
-    pub qps: Table<Qp>,
+    pub qps: Table<Box<Qp>>,
     /// Shared receive queues of every kind (SRQ, XRC SRQ, RMP): one number space.
     pub srqs: Table<Srq>,
     /// Ethernet send queues.
@@ -221,6 +221,10 @@ impl Hca {
     pub fn dump(&self) -> Vec<String> {
         let mut lines = Vec::new();
         lines.extend(self.eqs.iter().map(|(eqn, eq)| eq.describe(eqn)));
+        lines.extend(self.cqs.iter().map(|(cqn, cq)| cq.describe(cqn)));
+        lines.extend(self.mkeys.iter().map(|(index, mkey)| mkey.describe(index)));
+        lines.extend(self.qps.iter().map(|(_, qp)| qp.describe()));
+        lines.extend(self.srqs.iter().map(|(srqn, srq)| srq.describe(srqn)));
         lines.extend(self.sqs.iter().map(|(sqn, sq)| sq.describe(sqn)));
         lines.extend(self.rqs.iter().map(|(rqn, rq)| rq.describe(rqn)));
         lines.extend(self.rqts.iter().map(|(rqtn, rqt)| rqt.describe(rqtn)));
@@ -237,6 +241,8 @@ impl Hca {
             };
             match work {
                 Work::Qp(qpn) => crate::transport::run_qp(self, qpn),
+                Work::Loopback => crate::transport::run_loopback(self),
+                Work::Settle => crate::transport::settle(self),
                 Work::Sq(sqn) => crate::eth::run_sq(self, sqn),
                 Work::Frame { frame, from } => self.deliver(&frame, from),
             }

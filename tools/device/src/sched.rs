@@ -10,6 +10,10 @@ pub enum Work {
     Qp(u32),
     /// An Ethernet SQ may have WQEs.
     Sq(u32),
+    /// RDMA packets to this card itself wait.
+    Loopback,
+    /// Failures of CQs have to be carried on to their queue pairs.
+    Settle,
     /// A frame that was sent to this card by itself.
     Frame {
         /// Destination MAC to the last byte before the FCS.

@@ -37,7 +37,7 @@ pub use icrc::icrc;
 pub use ip::{Addresses, Ip};
 pub use mtu::Mtu;
 pub use opcode::{Opcode, Operation, Position, Service};
-pub use packet::{is_roce, Headers, Packet, ParseError};
+pub use packet::{target, Headers, Packet, ParseError, Target};
 pub use psn::Psn;
 pub use rnr::rnr_delay;
 

@@ -102,17 +102,29 @@ pub struct Packet<'a> {
     pub ip_body: u16,
 }
 
-/// Whether a frame is UDP to the RoCEv2 port, good or damaged: what a card steers by. Fragments
-/// are not: only the first one would show a port.
-pub fn is_roce(frame: &[u8]) -> bool {
+/// Where a RoCEv2 frame goes: what a card steers by, before it looks at the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Destination MAC and tag.
+    pub eth: Ethernet,
+    /// Destination IP address as a GID.
+    pub gid: [u8; 16],
+}
+
+/// The target of a frame that is UDP to the RoCEv2 port, good or damaged; `None` for others.
+/// Fragments are others: only the first one would show a port.
+pub fn target(frame: &[u8]) -> Option<Target> {
     let mut input = Reader::new(frame);
-    let Ok((_, kind)) = Ethernet::parse(&mut input) else {
-        return false;
-    };
-    let Ok((_, PROTO_UDP, _)) = Ip::parse(kind, &mut input) else {
-        return false;
-    };
-    input.u16().is_some() && input.u16() == Some(UDP_PORT)
+    let (eth, kind) = Ethernet::parse(&mut input).ok()?;
+    let (ip, protocol, _) = Ip::parse(kind, &mut input).ok()?;
+    if protocol != PROTO_UDP {
+        return None;
+    }
+    input.u16()?;
+    (input.u16()? == UDP_PORT).then(|| Target {
+        eth,
+        gid: ip.dst_gid(),
+    })
 }
 
 impl<'a> Packet<'a> {

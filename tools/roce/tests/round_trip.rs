@@ -145,7 +145,8 @@ proptest! {
         let packet = Packet::parse(&bytes).unwrap();
         prop_assert_eq!(packet.headers, headers);
         prop_assert_eq!(packet.payload, &payload[..]);
-        prop_assert!(is_roce(&bytes));
+        let target = target(&bytes).unwrap();
+        prop_assert_eq!((target.eth, target.gid), (headers.eth, headers.ip.dst_gid()));
         // Sealing the same frame twice gives the same bytes.
         let mut again = Frame::of(&packet);
         again.seal(&headers).unwrap();
@@ -180,7 +181,7 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
         let _ = Packet::parse(&bytes);
-        let _ = is_roce(&bytes);
+        let _ = target(&bytes);
         let _ = icrc(&bytes);
     }
 
