@@ -63,7 +63,7 @@ impl<C, T> Object<C, T> {
 ///
 /// # Invariants
 ///
-/// The pointer is an object that went through [`Object::create`] and is not destroyed for `'a`.
+/// The pointer is an object that was created with a payload `T` and is not destroyed for `'a`.
 pub struct Ref<'a, C, T> {
     core: *mut C,
     payload: PhantomData<&'a T>,
