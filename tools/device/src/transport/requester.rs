@@ -73,6 +73,8 @@ pub struct Requester {
     wait: Option<Duration>,
     /// When the oldest packet counts as lost.
     deadline: Option<Duration>,
+    /// Going back to this PSN is under way: what else says that it was lost is no news.
+    recovering: Option<Psn>,
     /// The earliest timer that is set.
     timer: Option<Duration>,
     /// READs and atomics in `flight` that are not answered.
@@ -482,6 +484,16 @@ pub(super) fn expire(hca: &mut Hca, qp: &mut Qp, now: Duration) {
     retry(hca, qp);
 }
 
+/// The responder, or a gap in its answers, says that `una` was lost. Said once is enough, and
+/// nothing is sent while the other side is not ready.
+fn lost(hca: &mut Hca, qp: &mut Qp) {
+    let una = qp.requester.una;
+    if qp.requester.wait.is_none() && qp.requester.recovering != Some(una) {
+        qp.requester.recovering = Some(una);
+        retry(hca, qp);
+    }
+}
+
 /// Sends again from the first PSN that is not acknowledged, if retries are left.
 fn retry(hca: &mut Hca, qp: &mut Qp) {
     if qp.requester.retries == 0 {
@@ -558,6 +570,7 @@ fn acknowledge(hca: &mut Hca, qp: &mut Qp, psn: Psn) {
     // After going back the cursor may stand before what has just been acknowledged.
     let behind = requester.position().before(psn);
     requester.una = psn;
+    requester.recovering = None;
     for flight in &mut requester.flight {
         match flight.end() {
             Some(end) if end.since(psn) <= 0 => {
@@ -638,7 +651,7 @@ fn verdict(hca: &mut Hca, qp: &mut Qp, psn: Psn, headers: &Headers) {
             counters.implied_nak_seq_err = counters.implied_nak_seq_err.wrapping_add(1);
         });
         count(hca, "implied_nak");
-        return retry(hca, qp);
+        return lost(hca, qp);
     }
     acknowledge(hca, qp, good);
     if qp.state != State::Rts {
@@ -652,9 +665,7 @@ fn verdict(hca: &mut Hca, qp: &mut Qp, psn: Psn, headers: &Headers) {
                 counters.packet_seq_err = counters.packet_seq_err.wrapping_add(1);
             });
             count(hca, "packet_seq_err");
-            if qp.requester.wait.is_none() {
-                retry(hca, qp);
-            }
+            lost(hca, qp);
         }
         Verdict::Nak(Nak::InvalidRequest) => {
             fail_oldest(hca, qp, Syndrome::RemoteInvalidRequest);
@@ -707,7 +718,7 @@ fn data(hca: &mut Hca, qp: &mut Qp, psn: Psn, headers: &Headers, payload: &[u8])
                 counters.implied_nak_seq_err = counters.implied_nak_seq_err.wrapping_add(1);
             });
             count(hca, "implied_nak");
-            return retry(hca, qp);
+            return lost(hca, qp);
         }
     }
     let before = qp.requester.flight.len();

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One card talking to itself: nothing on the cable, nothing left to a timer.
+
+use super::{node::*, op, pair::end, pattern, CE};
+
+#[test]
+fn a_big_write_to_the_own_card_needs_no_timer_and_no_cable() {
+    let mut node = Node::new(1);
+    let mut a = end(&mut node, 0);
+    let b = end(&mut node, 0);
+    let (mac, gid) = (node.mac, node.gid);
+    for (from, to) in [(&a, &b), (&b, &a)] {
+        node.to_rtr(&from.qp, to.qp.qpn, mac, gid, Link::default());
+        node.to_rts(&from.qp, Link::default());
+    }
+    let len = 3 << 20;
+    let source = node.mr(len, ALL);
+    let sink = node.mr(len, ALL);
+    let bytes = pattern(len, 4);
+    node.fill(&source, &bytes);
+    let mut segments = raddr(sink.va, sink.key);
+    segments.extend(data(&[(source.key, source.va, len as u32)]));
+    node.post(&mut a.qp, op::WRITE, CE, 0, &segments);
+    node.doorbell(&a.qp);
+    // Whatever is left is due at once, not later.
+    let mut turns = 0;
+    while node
+        .poll(&mut a.cq)
+        .map(|wc| assert_eq!(wc.syndrome, 0))
+        .is_none()
+    {
+        assert_eq!(
+            node.driver.card.next_deadline(),
+            Some(std::time::Duration::ZERO)
+        );
+        node.driver.card.tick();
+        turns += 1;
+        assert!(turns < 1000);
+    }
+    assert!(node.bytes(&sink, len) == bytes);
+    assert!(node.driver.machine.take_frame().is_none());
+}
+
+#[test]
+fn a_qp_can_be_its_own_peer() {
+    let mut node = Node::new(1);
+    let mut a = end(&mut node, 0);
+    let (mac, gid) = (node.mac, node.gid);
+    node.to_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
+    node.to_rts(&a.qp, Link::default());
+    let mr = node.mr(8192, ALL);
+    let bytes = pattern(4000, 8);
+    node.fill(&mr, &bytes);
+    node.post_recv(&mut a.qp, &[(mr.key, mr.va + 4096, 4096)]);
+    node.post(&mut a.qp, op::SEND, CE, 0, &data(&[(mr.key, mr.va, 4000)]));
+    node.doorbell(&a.qp);
+    let wcs: Vec<Wc> = std::iter::from_fn(|| node.poll(&mut a.cq)).collect();
+    assert_eq!(wcs.len(), 2);
+    assert!(wcs.iter().all(|wc| wc.syndrome == 0 && wc.qpn == a.qp.qpn));
+    assert_eq!(node.bytes(&mr, 8096)[4096..], bytes);
+}
