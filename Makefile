@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # The verbs of rmlx5. Everything is built in a Debian root that `make prepare` keeps in the XDG cache.
 
-.PHONY: help prepare
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
+.PHONY: help prepare tools modules test shell clean
 
 RMLX5_T0 := $(shell date +%s)
 export RMLX5_T0
 
-hw := build/hw/mlx5_hw_bindings.rs
+layouts := build/hw/mlx5_hw_bindings.rs
 in-root := scripts/in-root
+vm := $(in-root) build/target/debug/vm $(if $(KVM),--kvm) $(if $(V),--verbose)
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -17,4 +18,19 @@ help: ## list the verbs
 prepare: ## Debian root, prepared kernel, generated layouts (cached)
 	@scripts/root build
 	@scripts/kernel build
-	@scripts/layouts $(hw)
+	@scripts/layouts $(layouts)
+
+tools: prepare
+	@scripts/host-tools
+
+modules: prepare ## build/rmlx5.ko; KDIR=tree for another kernel
+	@scripts/modules $(KDIR)
+
+test: tools modules ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
+	@$(vm) test "$(T)"
+
+shell: tools ## a shell in a guest with a card; ARGS='--module --profile small --no-card'
+	@$(vm) shell $(ARGS)
+
+clean: ## remove what was built here (the cache stays)
+	@rm -rf build

@@ -1,4 +1,214 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Boots the stock kernel in QEMU and judges what its tests print.
+//!
+//! Runs inside the Debian root (scripts/in-root); Documentation/testing.md says how to write tests.
 
-fn main() {}
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    error::{Error, Result},
+    machine::{Accelerator, Card, Machine},
+    modules::Kernel,
+    report::Report,
+    run::Bench,
+    suite::{Part, Selection, Shape, HOST},
+};
+
+mod card;
+mod console;
+mod cpio;
+mod error;
+mod guest;
+mod host;
+mod image;
+mod judge;
+mod ktap;
+mod machine;
+mod modules;
+mod process;
+mod qmp;
+mod report;
+mod run;
+mod service;
+mod suite;
+
+/// Boots the stock kernel in QEMU and judges what its tests print.
+#[derive(Debug, Parser)]
+struct Cli {
+    /// The source tree.
+    #[arg(long, default_value = ".")]
+    top: PathBuf,
+    /// Where results go, relative to the tree.
+    #[arg(long, default_value = "build/results")]
+    results: PathBuf,
+    /// Use KVM instead of TCG.
+    #[arg(long)]
+    kvm: bool,
+    /// Show consoles while guests run.
+    #[arg(long, short)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run suites: words `suite` or `suite/case`, `*` stands for anything; nothing runs all.
+    Test {
+        /// What to run; `list` only shows.
+        #[arg(default_value = "")]
+        selection: String,
+    },
+    /// Run a script of tools/testing/selftests/rmlx5 with one card and show what it prints.
+    Show {
+        /// The script.
+        script: String,
+        /// Seconds it may take.
+        #[arg(long, default_value_t = 300)]
+        timeout: u64,
+        #[command(flatten)]
+        shape: ShapeArgs,
+    },
+    /// A shell in a guest with one card; `exit` ends it.
+    Shell {
+        #[command(flatten)]
+        shape: ShapeArgs,
+    },
+}
+
+/// The guest of `show` and `shell`.
+#[derive(Debug, Args)]
+struct ShapeArgs {
+    /// Profile of the card.
+    #[arg(long, default_value = "")]
+    profile: String,
+    /// No card.
+    #[arg(long)]
+    no_card: bool,
+    /// Hand in rmlx5.ko as /job/files/rmlx5.ko.
+    #[arg(long)]
+    module: bool,
+    /// Virtual CPUs.
+    #[arg(long, default_value_t = 2)]
+    vcpus: u32,
+}
+
+impl ShapeArgs {
+    fn part(&self, script: &str, timeout: u64) -> Part {
+        let machine = Machine {
+            vcpus: self.vcpus,
+            ..Machine::default()
+        };
+        let card = Card {
+            profile: self.profile.clone(),
+            ..Card::default()
+        };
+        let cards = if self.no_card { Vec::new() } else { vec![card] };
+        Part {
+            suite: "show".into(),
+            name: "guest".into(),
+            script: script.into(),
+            shapes: vec![Shape { machine, cards }],
+            timeout,
+            env: Vec::new(),
+            module: self.module,
+            must_fail: None,
+            cases: Vec::new(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match act(&Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("rmlx5: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn act(cli: &Cli) -> Result<bool> {
+    let bench = || {
+        Ok::<_, Error>(Bench {
+            kernel: Kernel::find()?,
+            accelerator: if cli.kvm { kvm()? } else { Accelerator::Tcg },
+            emulator: cli.top.join("build/target/debug/cxemu"),
+            module: cli.top.join("build/rmlx5.ko"),
+            scripts: cli.top.join(SCRIPTS),
+            results: cli.top.join(&cli.results),
+            verbose: cli.verbose,
+        })
+    };
+    match &cli.command {
+        Command::Test { selection } if selection == "list" => list(cli),
+        Command::Test { selection } => test(cli, &bench()?, selection),
+        Command::Show {
+            script,
+            timeout,
+            shape,
+        } => Ok(bench()?.show(&shape.part(script, *timeout), &mut |words| {
+            println!("     {words}")
+        })),
+        Command::Shell { shape } => {
+            bench()?.shell(&shape.part("", 24 * 3600));
+            Ok(true)
+        }
+    }
+}
+
+const SCRIPTS: &str = "tools/testing/selftests/rmlx5";
+
+fn parts(cli: &Cli) -> Result<Vec<Part>> {
+    suite::load(
+        &cli.top.join("tools/testing/suites.toml"),
+        &cli.top.join(SCRIPTS),
+    )
+}
+
+fn list(cli: &Cli) -> Result<bool> {
+    println!("{HOST} (tests of the workspace)");
+    for part in parts(cli)? {
+        for case in &part.cases {
+            println!("{}/{}.{case}", part.suite, part.name);
+        }
+    }
+    Ok(true)
+}
+
+fn test(cli: &Cli, bench: &Bench, selection: &str) -> Result<bool> {
+    let selection = Selection::parse(selection);
+    let parts = selection.apply(parts(cli)?)?;
+    let mut report = Report::new(&cli.top.join(&cli.results))?;
+    if selection.touches(HOST) {
+        host::run(&cli.top.join("tools"), &selection, &mut |case| {
+            report.add(case)
+        })?;
+    }
+    for part in &parts {
+        println!("---- {}/{}", part.suite, part.name);
+        let (cases, retries) = bench.run(part, &mut |words| println!("     {words}"));
+        report.retries += retries;
+        for case in cases {
+            report.add(case);
+        }
+    }
+    report.finish()
+}
+
+/// KVM only when the device opens; a guest that then does not run ends by the silence limit.
+fn kvm() -> Result<Accelerator> {
+    match std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm")
+    {
+        Ok(_) => Ok(Accelerator::Kvm),
+        Err(error) => Err(Error::Machine(format!(
+            "KVM was asked for, but /dev/kvm cannot be used ({error}); leave KVM=1 away"
+        ))),
+    }
+}

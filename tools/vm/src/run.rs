@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs one part: cards, guests, the script, and hard limits on all of it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        mpsc::{self, Receiver, RecvTimeoutError},
+        Arc, Mutex,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    card::{self, Cables},
+    console::Console,
+    error::{Context, Result},
+    guest::{Event, Guest, Places},
+    image::{Job, Role},
+    judge::{Case, End, Evidence},
+    ktap::{Ktap, Outcome},
+    machine::{Accelerator, Sockets},
+    modules::Kernel,
+    service::{lock, Service, Side},
+    suite::Part,
+};
+
+/// TCG sometimes hangs before the kernel has printed much: so long may it be silent while booting.
+const SILENCE: Duration = Duration::from_secs(30);
+/// From the last result to the power-off.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// What all parts share.
+#[derive(Debug)]
+pub struct Bench {
+    /// The stock kernel.
+    pub kernel: Kernel,
+    /// Who executes.
+    pub accelerator: Accelerator,
+    /// The emulator's program.
+    pub emulator: PathBuf,
+    /// rmlx5.ko.
+    pub module: PathBuf,
+    /// Directory of the test scripts.
+    pub scripts: PathBuf,
+    /// Directory of results; logs go below it.
+    pub results: PathBuf,
+    /// Show the console while it runs.
+    pub verbose: bool,
+}
+
+/// What the first guest of a part is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Its output is test results.
+    Test,
+    /// Its output is for a person.
+    Show,
+    /// A person sits at its console.
+    Shell,
+}
+
+/// What one boot left.
+#[derive(Debug)]
+struct Trace {
+    ktap: Ktap,
+    consoles: Vec<Console>,
+    end: End,
+    /// Exit code of the script, when it came to that.
+    code: Option<String>,
+}
+
+/// Turns the failure that a part provokes into the success of having seen it.
+fn seen(part: &Part, words: &str, cases: Vec<Case>) -> Case {
+    let failed = |case: &Case| {
+        case.result == Outcome::Fail && case.notes.iter().any(|note| note.contains(words))
+    };
+    let result = if cases.iter().any(failed) {
+        Outcome::Pass
+    } else {
+        Outcome::Fail
+    };
+    let mut notes = vec![format!("no case failed with '{words}'")];
+    notes.extend(cases.iter().map(|case| {
+        format!(
+            "{}: {:?} {}",
+            case.case,
+            case.result,
+            case.notes.join(" / ")
+        )
+    }));
+    Case {
+        suite: part.suite.clone(),
+        case: format!("{}.seen", part.name),
+        result,
+        seconds: cases.iter().map(|case| case.seconds).sum(),
+        notes: if result == Outcome::Pass {
+            Vec::new()
+        } else {
+            notes
+        },
+    }
+}
+
+impl Bench {
+    /// Runs a part, a second time when the kernel stayed silent; returns results and the number of repeated boots.
+    pub fn run(&self, part: &Part, progress: &mut dyn FnMut(&str)) -> (Vec<Case>, u32) {
+        let (trace, retries) = self.boot_twice(part, Purpose::Test, progress);
+        let cases = Evidence {
+            suite: &part.suite,
+            part: &part.name,
+            expected: &part.cases,
+            ktap: &trace.ktap,
+            consoles: &trace.consoles,
+            end: &trace.end,
+        }
+        .judge();
+        match &part.must_fail {
+            Some(words) => (vec![seen(part, words, cases)], retries),
+            None => (cases, retries),
+        }
+    }
+
+    /// Runs a script for a person: shows its output; true when it exited with 0, the guest ended well and no kernel
+    /// gave an alarm.
+    pub fn show(&self, part: &Part, progress: &mut dyn FnMut(&str)) -> bool {
+        let (trace, _) = self.boot_twice(part, Purpose::Show, progress);
+        let mut good = trace.end == End::Done && trace.code.as_deref() == Some("0");
+        for console in &trace.consoles {
+            for alarm in console.alarms() {
+                good = false;
+                println!("kernel alarm:");
+                console
+                    .excerpt(alarm.at, 25)
+                    .iter()
+                    .for_each(|line| println!("  | {line}"));
+            }
+        }
+        if trace.end != End::Done {
+            println!("{}; last console lines:", trace.end);
+            let tail = trace.consoles.first().map(|console| console.tail(25));
+            tail.unwrap_or_default()
+                .iter()
+                .for_each(|line| println!("  | {line}"));
+        }
+        good
+    }
+
+    /// Gives the console to the person at the terminal.
+    pub fn shell(&self, part: &Part) {
+        let trace = self.boot(part, Purpose::Shell, &mut |_| {});
+        if let End::NotStarted(why) = trace.end {
+            println!("{why}");
+        }
+    }
+
+    fn boot_twice(
+        &self,
+        part: &Part,
+        purpose: Purpose,
+        progress: &mut dyn FnMut(&str),
+    ) -> (Trace, u32) {
+        let trace = self.boot(part, purpose, progress);
+        if trace.end != End::Silent {
+            return (trace, 0);
+        }
+        progress("the kernel stayed silent while booting: once more");
+        (self.boot(part, purpose, progress), 1)
+    }
+
+    fn boot(&self, part: &Part, purpose: Purpose, progress: &mut dyn FnMut(&str)) -> Trace {
+        // Sockets need short names; logs stay.
+        let run = std::env::temp_dir().join(format!("rmlx5.{}", std::process::id()));
+        let logs = self
+            .results
+            .join("logs")
+            .join(format!("{}.{}", part.suite, part.name));
+        let trace = self
+            .boot_in(part, purpose, (&run, &logs), progress)
+            .unwrap_or_else(|error| Trace {
+                ktap: Ktap::default(),
+                consoles: Vec::new(),
+                end: End::NotStarted(error.to_string()),
+                code: None,
+            });
+        let _ = fs::remove_dir_all(&run);
+        trace
+    }
+
+    fn boot_in(
+        &self,
+        part: &Part,
+        purpose: Purpose,
+        (run, logs): (&Path, &Path),
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Trace> {
+        let _ = fs::remove_dir_all(run);
+        fs::create_dir_all(run).at(run)?;
+        fs::create_dir_all(logs).at(logs)?;
+        let places = Places { run, logs };
+        let (sender, events) = mpsc::channel();
+
+        let mut cables = Cables::new(run);
+        let mut sides = Vec::new();
+        for (number, shape) in part.shapes.iter().enumerate() {
+            let sockets = Sockets::new(run, number);
+            let mut side = Side::default();
+            for (n, card) in shape.cards.iter().enumerate() {
+                let process = card::start(
+                    &self.emulator,
+                    card,
+                    (number, n),
+                    &sockets,
+                    &mut cables,
+                    logs,
+                )?;
+                lock(&side.cards).push(process);
+                side.controls.push(sockets.control(n));
+            }
+            sides.push(side);
+        }
+        let mut service = Service {
+            emulator: self.emulator.clone(),
+            sides,
+        };
+        let mut guests = Vec::new();
+        let mut channel = None;
+        for (number, shape) in part.shapes.iter().enumerate().rev() {
+            let job = self.job(part, purpose, number);
+            let mut guest = Guest::start(
+                &self.kernel,
+                shape,
+                &job,
+                self.accelerator,
+                &places,
+                &sender,
+            )?;
+            if let Some(side) = service.sides.get_mut(number) {
+                side.qmp = Mutex::new(guest.qmp.take());
+                if number > 0 {
+                    let agent = guest.host.take().map(crate::service::Agent::new);
+                    side.agent = Mutex::new(agent.transpose().at(run)?);
+                } else {
+                    channel = guest.host.take();
+                }
+            }
+            guests.push(guest);
+        }
+        drop(sender);
+        let service = Arc::new(service);
+        if let Some(stream) = channel {
+            let service = Arc::clone(&service);
+            // Ends when the guest closes its side; what it says after that has no reader.
+            thread::spawn(move || service.serve(0, stream));
+        }
+        let trace = if purpose == Purpose::Shell {
+            // The last one started is the first guest.
+            guests
+                .iter_mut()
+                .rev()
+                .take(1)
+                .for_each(|guest| guest.qemu.wait());
+            Trace {
+                ktap: Ktap::default(),
+                consoles: Vec::new(),
+                end: End::Done,
+                code: None,
+            }
+        } else {
+            self.watch(part, purpose, &events, progress)
+        };
+        // Guests go before the cards they use.
+        drop(guests);
+        for side in &service.sides {
+            lock(&side.cards).clear();
+        }
+        Ok(trace)
+    }
+
+    fn job(&self, part: &Part, purpose: Purpose, guest: usize) -> Job {
+        let mut env = part.env.clone();
+        env.push(("KTAP_CASES".into(), part.cases.join(" ")));
+        env.push((
+            "KTAP_PEER".into(),
+            if part.shapes.len() > 1 {
+                "yes".into()
+            } else {
+                String::new()
+            },
+        ));
+        let files = if part.module {
+            vec![("rmlx5.ko".into(), self.module.clone())]
+        } else {
+            Vec::new()
+        };
+        Job {
+            role: match (guest, purpose) {
+                (0, Purpose::Shell) => Role::Shell,
+                (0, _) => Role::Script,
+                _ => Role::Agent,
+            },
+            guest,
+            tests: self.scripts.clone(),
+            script: part.script.clone(),
+            env,
+            files,
+        }
+    }
+
+    fn watch(
+        &self,
+        part: &Part,
+        purpose: Purpose,
+        events: &Receiver<Event>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Trace {
+        let mut code = None;
+        let mut ktap = Ktap::default();
+        let mut consoles: Vec<Console> = part.shapes.iter().map(|_| Console::default()).collect();
+        let start = Instant::now();
+        let mut deadline = start + Duration::from_secs(part.timeout);
+        let mut heard = start;
+        let (mut booted, mut done) = (false, false);
+        let end = loop {
+            match events.recv_timeout(Duration::from_millis(200)) {
+                Ok(Event::Console(guest, line)) => {
+                    heard = Instant::now();
+                    if self.verbose {
+                        print!("guest{guest}: {line}");
+                    }
+                    if guest == 0 && line.contains("rmlx5-guest: ready") {
+                        booted = true;
+                        progress(&format!(
+                            "guest up after {:.1} s",
+                            start.elapsed().as_secs_f64()
+                        ));
+                    }
+                    if let Some(console) = consoles.get_mut(guest) {
+                        console.push(&line);
+                    }
+                }
+                Ok(Event::Ktap(0, line)) => {
+                    booted = true;
+                    if line.trim_end() == "# guest done" {
+                        done = true;
+                        deadline = Instant::now() + FAREWELL;
+                    } else if let Some(value) = line.strip_prefix("# exit ") {
+                        code = Some(value.trim().to_owned());
+                    } else if purpose == Purpose::Show {
+                        print!("{line}");
+                    } else if let Some(result) = ktap.feed(&line, Instant::now()) {
+                        progress(&format!(
+                            "{:?} {}.{}",
+                            result.outcome, part.name, result.name
+                        ));
+                    }
+                }
+                Ok(Event::Ktap(..)) => {}
+                Ok(Event::Gone(0)) | Err(RecvTimeoutError::Disconnected) => {
+                    break if done { End::Done } else { End::Died };
+                }
+                // A peer that leaves early shows in what the script asks of it.
+                Ok(Event::Gone(_)) | Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            if !booted && now.duration_since(heard) > SILENCE {
+                break End::Silent;
+            }
+            if now > deadline {
+                break if done { End::Done } else { End::TimedOut };
+            }
+        };
+        Trace {
+            ktap,
+            consoles,
+            end,
+            code,
+        }
+    }
+}
