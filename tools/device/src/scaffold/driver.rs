@@ -458,4 +458,47 @@ impl Driver {
             data,
         })
     }
+
+    /// Answers the page requests that wait in an EQ, as the stock driver's work item does. Returns
+    /// the counts asked for.
+    ///
+    /// # Panics
+    /// When the card refuses its own pages.
+    pub fn serve_pages(&mut self, queue: &mut EventQueue) -> Vec<i32> {
+        let mut asked = Vec::new();
+        while let Some(event) = self.next_event(queue) {
+            assert_eq!(u32::from(event.kind), raw::MLX5_EVENT_TYPE_PAGE_REQUEST);
+            let [_, _, _, _, a, b, c, d, ..] = event.data;
+            let count = i32::from_be_bytes([a, b, c, d]);
+            asked.push(count);
+            self.update_eq(queue, false);
+            if count > 0 {
+                self.give_pages_in(31, count.unsigned_abs());
+            } else {
+                self.take_pages(count.unsigned_abs());
+            }
+        }
+        self.update_eq(queue, true);
+        asked
+    }
+
+    /// Gives fresh pages through a slot of their own, while others may be busy.
+    ///
+    /// # Panics
+    /// When the card refuses.
+    pub fn give_pages_in(&mut self, slot: u8, count: u32) {
+        let first = self.machine.alloc(count as usize * 4096);
+        let pages: Vec<u64> = (0..u64::from(count)).map(|n| first + 4096 * n).collect();
+        let give = Input::<ifc::manage_pages_in>::new(raw::MLX5_CMD_OP_MANAGE_PAGES)
+            .op_mod(1)
+            .set(field!(manage_pages_in, input_num_entries), count.into())
+            .list(&pages);
+        self.post(slot, &give.bytes, 16);
+        self.ring(1 << slot);
+        let answer = self
+            .answer(slot, 16)
+            .expect("page commands are never parked");
+        assert_eq!(answer.expect("delivered").status, Status::Ok.code());
+        self.pages.extend(pages);
+    }
 }
