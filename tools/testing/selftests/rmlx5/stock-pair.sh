@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Two guests with the stock drivers, two cards, one cable.
+. ./ktap.sh
+. ./stock.subr
+
+here=192.0.2.1
+there=192.0.2.2
+
+# there_do COMMAND...: in the peer, with the helpers at hand.
+there_do() { peer "cd /job/tests; . ./ktap.sh; . ./stock.subr; set -e; $*"; }
+
+suite_setup() {
+	there_do "stock_up $there; within 10 stock_gid_index $there"
+	stock_up $here
+	within 10 stock_gid_index $here
+}
+
+test_ping() {
+	within 20 ping -c 1 -W 1 $there
+	ping -c 20 -i 0.05 -W 2 $there
+	ping -c 5 -i 0.05 -W 2 -s 1400 $there
+}
+
+# The server runs in the peer; its verdict counts like ours.
+pingpong_across() {
+	options="-e -n 200"
+	[ "$1" != rc ] || options="$options -c"
+	there_do "rm -f /tmp/verdict; (ibv_$1_pingpong -d \$(stock_ibdev) -g \$(stock_gid_index $there) $options >/tmp/pingpong 2>&1; echo \$? >/tmp/verdict) >/dev/null 2>&1 &
+		within 20 sh -c 'ss -Hltn \"sport = :18515\" | grep -q .'"
+	"ibv_$1_pingpong" -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" $options $there
+	there_do "within 10 test -e /tmp/verdict; cat /tmp/pingpong; exit \$(cat /tmp/verdict)"
+}
+
+test_rc_pingpong_across() { pingpong_across rc; }
+
+test_ud_pingpong_across() { pingpong_across ud; }
+
+test_frames_went_over_the_cable() {
+	sent=$(host card 0 counters | sed -n 's/^ *"tx_frames": \([0-9]*\),\{0,1\}$/\1/p')
+	[ "$sent" -gt 400 ] || fail "only $sent frames left the card"
+}
+
+test_pulled_cable_takes_the_carrier() {
+	host card 0 link down
+	within 10 sh -c "! grep -q 1 /sys/class/net/$(stock_netdev)/carrier"
+	there_do "within 10 sh -c \"! grep -q 1 /sys/class/net/\$(stock_netdev)/carrier\""
+	host card 0 link up
+	within 10 stock_carrier
+	within 20 ping -c 1 -W 1 $there
+}
+
+test_no_complaints() {
+	is "$(dmesg | grep -E 'WARNING|BUG|Call Trace|cqe dump|mlx5.*(fail|error)' || :)" "" "kernel log here"
+	is "$(peer "dmesg | grep -E 'WARNING|BUG|Call Trace|cqe dump|mlx5.*(fail|error)' || :")" "" "kernel log there"
+}
+
+ktap_main "$@"
