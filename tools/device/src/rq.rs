@@ -12,7 +12,7 @@ use crate::{
     hca::Hca,
     refuse,
     table::{Kind, Object},
-    wq::{State, Wq},
+    wq::{State, Wq, NO_PD},
 };
 
 const CONTEXT: usize = bytes_of::<ifc::rqc>();
@@ -131,7 +131,9 @@ impl Command for CreateRq {
             context,
         })?;
         hca.cqs.hold(cqn)?;
-        hca.pds.hold(pd)?;
+        if pd != NO_PD {
+            hca.pds.hold(pd)?;
+        }
         if counter_set != 0 {
             hca.q_counters.hold(counter_set)?;
         }
@@ -212,7 +214,9 @@ impl Command for DestroyRq {
     ) -> Result<(), Refused> {
         let rq = hca.rqs.remove(input.get32(field!(destroy_rq_in, rqn)))?;
         hca.cqs.release(rq.cqn);
-        hca.pds.release(rq.wq.pd);
+        if rq.wq.pd != NO_PD {
+            hca.pds.release(rq.wq.pd);
+        }
         hca.q_counters.release(rq.counter_set);
         Ok(())
     }

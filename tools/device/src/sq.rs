@@ -161,6 +161,7 @@ impl Command for CreateSq {
             refuse!(BadParam, 5, "SQ with blocks of 2^{stride} bytes");
         }
         let wq = Wq::parse(hca, context, input.raw(span!(create_sq_in, ctx.wq.pas)))?;
+        hca.pds.find(wq.pd)?;
         let pd = wq.pd;
         let mut context = [0; CONTEXT];
         context.copy_from_slice(input.raw(span!(create_sq_in, ctx)));

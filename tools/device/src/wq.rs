@@ -94,6 +94,10 @@ pub struct Wq {
     dbr: u64,
 }
 
+/// No protection domain: legal for a receive queue that never gets a WQE. The stock drop RQ is one
+/// (en_main.c, mlx5e_build_drop_rq_param); a scatter entry used on it finds no key.
+pub const NO_PD: u32 = 0;
+
 impl Wq {
     /// Parses a `wq` context with its page list.
     ///
@@ -131,7 +135,9 @@ impl Wq {
         }
         let log_stride = wq.get32(field!(wq, log_wq_stride));
         let pd = wq.get32(field!(wq, pd));
-        hca.pds.find(pd)?;
+        if pd != NO_PD {
+            hca.pds.find(pd)?;
+        }
         let dbr = wq.get(field!(wq, dbr_addr));
         if dbr % 8 != 0 {
             refuse!(BadParam, 0x7113, "doorbell record at {dbr:#x}");
