@@ -13,15 +13,15 @@ BOUND_RESUME=2000000
 inject() {
 	modprobe aer_inject 2>/dev/null
 	[ -c /dev/aer_inject ] || skip "no aer_inject" || return
-	domain=$((0x${1%%:*}))
-	rest=${1#*:}
-	bus=$((0x${rest%%:*}))
-	rest=${rest#*:}
-	slot=$((0x${rest%%.*}))
-	fn=${rest#*.}
+	inject_domain=$((0x${1%%:*}))
+	inject_rest=${1#*:}
+	inject_bus=$((0x${inject_rest%%:*}))
+	inject_rest=${inject_rest#*:}
+	inject_slot=$((0x${inject_rest%%.*}))
+	inject_fn=${inject_rest#*.}
 	{
-		bytes 1 $bus $slot "$fn" 0
-		bytes 4 "$2" "$3" 0 0 0 0 $domain
+		bytes 1 $inject_bus $inject_slot "$inject_fn" 0
+		bytes 4 "$2" "$3" 0 0 0 0 $inject_domain
 	} >/tmp/aer.$$
 	# The device wants the structure in one write.
 	dd if=/tmp/aer.$$ of=/dev/aer_inject bs=32 count=1 2>/dev/null || fail "aer_inject refused"
@@ -29,14 +29,14 @@ inject() {
 
 # bytes SIZE VALUE...: little endian binary.
 bytes() {
-	size=$1
+	bytes_size=$1
 	shift
-	for value in "$@"; do
-		n=0
-		while [ $n -lt "$size" ]; do
+	for bytes_value in "$@"; do
+		bytes_at=0
+		while [ $bytes_at -lt "$bytes_size" ]; do
 			# shellcheck disable=SC2059
-			printf "\\$(printf %03o $((value >> (8 * n) & 255)))"
-			n=$((n + 1))
+			printf "\\$(printf %03o $((bytes_value >> (8 * bytes_at) & 255)))"
+			bytes_at=$((bytes_at + 1))
 		done
 	done
 }
@@ -51,14 +51,14 @@ within() {
 # back RESETS: the device is up again after so many resets, with its vectors and pages.
 back() {
 	until_is 30 "$1" attr resets && until_is 10 up attr state && alive || return
-	expect vectors "$wanted" "$(vectors)" || return
-	expect pages "$pages" "$(stat_of pages.given)"
+	expect vectors "$vectors_before" "$(vectors)" || return
+	expect pages "$pages_before" "$(stat_of pages.given)"
 }
 
 remember() {
 	fresh || return
-	wanted=$(vectors)
-	pages=$(stat_of pages.given)
+	vectors_before=$(vectors)
+	pages_before=$(stat_of pages.given)
 }
 
 correctable() {
