@@ -13,6 +13,8 @@
 
 pub(crate) mod sink;
 
+use core::mem::offset_of;
+
 use kernel::{
     new_spinlock_irq,
     prelude::*,
@@ -71,6 +73,8 @@ use crate::{
 const BUDGET: u32 = 128;
 /// Entries that the ring has beyond what was asked for, so that a burst fits.
 const SPARE: u32 = 128;
+/// Offset of the 28 bytes that depend on the type.
+const DATA: usize = offset_of!(raw::mlx5_eqe, data);
 /// Offset of the owner byte.
 const OWNER: usize = wire!(mlx5_eqe, owner).offset();
 
@@ -272,6 +276,19 @@ impl<S: Sink> Eq<S> {
         live.map(|live| live.number)
     }
 
+    /// Any context.
+    fn trace(&self, entry: &[u8; EQE]) {
+        let byte = |at: usize| entry.get(at).copied().unwrap_or(0);
+        let dword = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|n| byte(at + n)));
+        rmlx5_trace::event(
+            self.pdev.name(),
+            self.vector,
+            byte(wire!(mlx5_eqe, type_).offset()),
+            byte(wire!(mlx5_eqe, sub_type).offset()),
+            [dword(DATA), dword(DATA + 24)],
+        );
+    }
+
     /// An event nobody can use. Hard interrupt context.
     fn misfit(&self, event: Event) {
         self.stray.inc();
@@ -303,6 +320,9 @@ impl<S: Sink> Source for Eq<S> {
             let Some(entry) = entries.next(&self.buf) else {
                 break;
             };
+            if rmlx5_trace::event_enabled() {
+                self.trace(&entry);
+            }
             let event = Event::parse(&entry);
             if !self.sink.event(event) {
                 self.misfit(event);

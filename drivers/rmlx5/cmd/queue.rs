@@ -41,10 +41,12 @@ use mlx5_hw::{
         Mut,
         Ref, //
     },
+    opcode_name,
     raw::mlx5_cmd_layout,
     wire,
     wire::put, //
 };
+use rmlx5_trace::Outcome;
 
 use super::{
     in_len,
@@ -404,16 +406,35 @@ impl Cmd {
 
     /// As [`Cmd::exec`] for commands whose refusal is an expected answer: not logged.
     pub(crate) fn exec_quiet<C: Command>(&self, command: &C) -> Result<C::Output, CmdError> {
+        let traced = rmlx5_trace::command_enabled().then(Instant::<Monotonic>::now);
         let result = self.run(command).map_err(|cause| CmdError {
             // CAST: opcodes are 16 bits wide.
             opcode: C::OPCODE as u16,
             op_mod: command.op_mod(),
             cause,
         });
+        if let Some(begin) = traced {
+            self.trace(command, result.as_ref().err(), begin.elapsed());
+        }
         if result.is_err() {
             self.stats.failed.inc();
         }
         result
+    }
+
+    fn trace<C: Command>(&self, command: &C, error: Option<&CmdError>, time: Delta) {
+        let outcome = match error {
+            None => Outcome::Status(0, 0),
+            Some(error) => match error.cause {
+                Cause::Status(status, syndrome) => Outcome::Status(status, syndrome),
+                _ => Outcome::Error((*error).into()),
+            },
+        };
+        // CAST: opcodes are 16 bits wide.
+        let opcode = C::OPCODE as u16;
+        let name = opcode_name(opcode).unwrap_or("command");
+        let op_mod = command.op_mod();
+        rmlx5_trace::command(self.pdev.name(), name, opcode, op_mod, outcome, time);
     }
 
     fn run<C: Command>(&self, command: &C) -> Result<C::Output, Cause> {
