@@ -226,4 +226,10 @@ impl Card {
         self.hca.work(BUDGET);
         Ok(())
     }
+
+    /// The function, for tests inside the crate.
+    #[cfg(test)]
+    pub(crate) fn hca(&mut self) -> &mut Hca {
+        &mut self.hca
+    }
 }

@@ -7,37 +7,31 @@
 //! | RSS | receive side scaling: a hash of the headers picks the receive queue |
 //! | LSO | large send offload: the card cuts a long TCP or UDP payload into frames |
 
+#[cfg(test)]
+pub(crate) mod bench;
 pub mod checksum;
-pub mod counters;
+mod completion;
 pub mod frame;
 pub mod lso;
 pub mod offload;
 pub mod port;
+pub mod receive;
 pub mod rss;
+pub mod send;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 pub mod wqe;
 
-use crate::{hca::Hca, sched::Work};
-
-/// A doorbell named this SQ.
-pub fn doorbell(hca: &mut Hca, _uar: u32, sqn: u32, _data: &[u8]) {
-    hca.sched.push(Work::Sq(sqn));
-}
-
-/// The scheduler gives this SQ its turn.
-pub fn run_sq(hca: &mut Hca, _sqn: u32) {
-    port::count(hca, "tx_not_built");
-}
-
-/// A frame that is not for RoCE.
-pub fn receive(hca: &mut Hca, _frame: &[u8], _from: Option<u32>) {
-    port::count(hca, "rx_not_built");
-}
+pub use receive::receive;
+pub use send::{doorbell, run_sq};
 
 /// State of the Ethernet engine that belongs to no queue.
 #[derive(Debug, Default)]
 pub struct Ethernet {
-    /// What the vport counts.
-    pub counters: counters::Counters,
+    /// Frames not sent: too short, or longer than the MTU.
+    pub transmit_errors: u64,
+    /// Frames for which no receive WQE was posted.
+    pub out_of_buffer: u64,
 }

@@ -193,7 +193,8 @@ impl Command for ModifyRq {
         rq.state = state;
         match state {
             State::Reset => rq.consumer = 0,
-            State::Ready | State::Error => {}
+            State::Ready => {}
+            State::Error => crate::eth::receive::flush(hca, rqn),
         }
         Ok(())
     }

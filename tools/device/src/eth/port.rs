@@ -35,9 +35,18 @@ pub fn transmit(hca: &mut Hca, frame: Vec<u8>, from: Option<u32>) {
     }
 }
 
-/// Whether the vport takes frames with this destination.
+/// Whether the vport takes frames with this destination: its own addresses, the groups in its list
+/// (broadcast is one of them: mlx5e puts it there, `mlx5e_fill_addr_array` in core/en_fs.c), or
+/// whatever the promiscuous flags say.
 pub fn accepts(hca: &Hca, dmac: &Mac) -> bool {
-    hca.owns_mac(dmac) || is_multicast(dmac)
+    let vport = &hca.vport;
+    if vport.promisc_all {
+        return true;
+    }
+    match is_multicast(dmac) {
+        true => vport.promisc_mc || vport.mc_list.contains(dmac),
+        false => vport.promisc_uc || hca.owns_mac(dmac),
+    }
 }
 
 /// Longest frame, in bytes with header and FCS.
@@ -50,10 +59,10 @@ pub fn count(hca: &mut Hca, name: &'static str) {
     *hca.env.counters.ethernet.entry(name).or_default() += 1;
 }
 
-/// Counts a frame for which an RQ had no WQE.
+/// Counts a frame for which an RQ had no WQE, on the vport and on the counter set of the RQ.
 pub fn count_out_of_buffer(hca: &mut Hca, counter_set: u32) {
-    hca.eth.counters.out_of_buffer += 1;
-    hca.count_q(counter_set, |set| {
+    hca.eth.out_of_buffer += 1;
+    if let Some(set) = hca.q_counters.get_mut(counter_set) {
         set.out_of_buffer = set.out_of_buffer.wrapping_add(1);
-    });
+    }
 }
