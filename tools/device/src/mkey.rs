@@ -15,6 +15,8 @@
 
 mod commands;
 mod memory;
+#[cfg(test)]
+mod tests;
 mod umr;
 
 pub use commands::{CreateMkey, DestroyMkey, QueryMkey};

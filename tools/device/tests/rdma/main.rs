@@ -3,6 +3,7 @@
 
 mod datagrams;
 mod errors;
+mod hostile;
 mod loopback;
 mod node;
 mod pair;

@@ -191,6 +191,33 @@ fn atomic(bytes: &[u8]) -> u64 {
 }
 
 #[test]
+fn atomics_have_host_order_when_the_driver_chose_it() {
+    let host = |profile: &mut device::profile::Profile| {
+        let caps = profile.caps.get_mut("atomic_caps").unwrap();
+        caps.insert("atomic_req_8B_endianness_mode".to_owned(), 1);
+    };
+    let mut pair = Pair::new();
+    pair.a = Node::with(1, host);
+    pair.b = Node::with(2, host);
+    let (mut a, _b) = connect(&mut pair, 0, Link::default());
+    let (source, sink) = mrs(&mut pair, 64);
+    let at = (8 - sink.va % 8) as usize;
+    pair.b.fill(
+        &sink,
+        &[vec![0; at], 0xffu64.to_le_bytes().to_vec()].concat(),
+    );
+    let mut segments = raddr(sink.va + at as u64, sink.key);
+    segments.extend(1u64.to_be_bytes());
+    segments.extend([0; 8]);
+    segments.extend(data(&[(source.key, source.va, 8)]));
+    pair.a.post(&mut a.qp, op::FETCH_ADD, CE, 0, &segments);
+    pair.a.doorbell(&a.qp);
+    finish(&mut pair, &mut a, None);
+    assert_eq!(pair.a.bytes(&source, 8), 0xffu64.to_le_bytes());
+    assert_eq!(pair.b.bytes(&sink, at + 8)[at..], 0x100u64.to_le_bytes());
+}
+
+#[test]
 fn inline_data_wraps_at_the_end_of_the_queue() {
     let mut pair = Pair::new();
     let (mut a, mut b) = connect(&mut pair, 0, Link::default());
