@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help prepare tools modules test shell clean
+.PHONY: help prepare tools modules install test shell check clean
 
 RMLX5_T0 := $(shell date +%s)
 export RMLX5_T0
@@ -26,11 +26,17 @@ tools: prepare
 modules: prepare ## build/rmlx5.ko; KDIR=tree for another kernel
 	@scripts/modules $(KDIR)
 
+install: ## build/rmlx5.ko to /lib/modules, not loaded by itself; DESTDIR=
+	@scripts/install $(DESTDIR)
+
 test: tools modules ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
 	@$(vm) test "$(T)"
 
 shell: tools ## a shell in a guest with a card; ARGS='--module --profile small --no-card'
 	@$(vm) shell $(ARGS)
+
+check: prepare ## formats, lints, layers, licences, ABI files; C=name one of them
+	@scripts/check $(C)
 
 clean: ## remove what was built here (the cache stays)
 	@rm -rf build
