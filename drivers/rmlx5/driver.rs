@@ -28,6 +28,7 @@ use crate::{
     channel::set::Channels,
     debugfs::Stats,
     device::Device,
+    ib,
     pci::{
         self,
         Tuning, //
@@ -92,7 +93,8 @@ impl Rmlx5 {
                 return Err(ENODEV);
             }
             device.health.start(&device);
-            Channels::attach(&device, crate::num_qps(), crate::cq_size())
+            let channels = Channels::attach(&device, crate::num_qps(), crate::cq_size())?;
+            ib::Face::attach(&device, &channels)
         });
         if let Err(error) = started {
             device.close();

@@ -201,7 +201,7 @@ pub(crate) struct Port {
 impl Port {
     /// Reads who the card is, enables RoCE and programs the driver's own address. Sleeps.
     pub(crate) fn bring_up(cmd: &Cmd) -> Result<Self> {
-        let identity = cmd.exec(&QueryNicVport)?;
+        let identity = Self::query(cmd)?;
         cmd.exec(&EnableRoce(true))?;
         cmd.exec(&SetRoceAddress {
             index: OWN_ADDRESS,
@@ -211,6 +211,11 @@ impl Port {
             let _ = cmd.exec(&EnableRoce(false));
         })?;
         Ok(Self { identity })
+    }
+
+    /// Reads who the card is. Sleeps.
+    pub(crate) fn query(cmd: &Cmd) -> Result<Identity> {
+        Ok(cmd.exec(&QueryNicVport)?)
     }
 
     /// Who the card is.

@@ -10,7 +10,7 @@
 //! | events | [`event`], [`eq`], [`irq`] |
 //! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`port`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
-//! | users | [`channel`] |
+//! | users | [`channel`], [`ib`] |
 //! | PCI | [`driver`], [`aer`], [`pci`], [`sysfs`], [`report`], [`debugfs`] |
 //!
 //! What must go up goes through a trait that the lower layer owns: [`cmd::CompletionSource`],
@@ -50,6 +50,7 @@ mod driver;
 mod eq;
 mod event;
 mod health;
+mod ib;
 mod irq;
 mod iseg;
 mod limit;

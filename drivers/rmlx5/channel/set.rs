@@ -163,7 +163,7 @@ impl From<Error> for Refusal {
 impl Channels {
     /// Begins with `wanted` channels of CQs of `cqes` entries, to be made on first use, and hangs
     /// them on the device. Sleeps.
-    pub(crate) fn attach(device: &Arc<Device>, wanted: u32, cqes: u32) -> Result {
+    pub(crate) fn attach(device: &Arc<Device>, wanted: u32, cqes: u32) -> Result<Arc<Self>> {
         let roster = Arc::pin_init(
             pin_init!(Roster { channels <- new_spinlock_irq!(KVec::new()) }),
             GFP_KERNEL,
@@ -218,7 +218,8 @@ impl Channels {
         device.events.listen(listener)?;
         let faces = super::files::Faces::new(&this)?;
         *this.faces.lock() = Some(faces);
-        device.recovery.join(device, this)
+        device.recovery.join(device, this.clone())?;
+        Ok(this)
     }
 
     /// How many channels there are, or are to be.

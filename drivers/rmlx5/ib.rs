@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The RDMA device: `mlx5_%d`, so that the RDMA tools show the card, with the knobs of the
+//! channels beside it.
+//!
+//! In this edition there is no network interface: the port is DOWN and its GID table is empty, which
+//! is what the RDMA core makes of a RoCE port without one. Verbs for users come later; a context can
+//! be opened to look at the device.
+//!
+//! The device is registered once and stays across resets.
+
+mod abi;
+mod knobs;
+
+use core::fmt;
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+use kernel_ext::{
+    rdma::{
+        Config,
+        Context,
+        DataOf,
+        DeviceAttributes,
+        Driver,
+        DriverId,
+        Mtu,
+        PortAttributes,
+        PortSpeed,
+        PortState,
+        PortWidth,
+        Registration,
+        Udata, //
+    },
+    sysfs::{
+        Group,
+        Groups, //
+    },
+};
+
+use crate::{
+    caps::Caps,
+    channel::set::Channels,
+    device::Device,
+    pd::Pd,
+    port::{
+        Identity,
+        Port, //
+    },
+    recovery::Participant, //
+};
+
+/// OUI of the maker, as the C driver reports it. Source: QUERY_ADAPTER `ieee_vendor_id`.
+const VENDOR: u32 = 0x02c9;
+/// Bytes of a send WQE that count for scatter entries. Source: `mlx5_ib_query_device` in ib/main.c.
+const SEND_WQE_LIMIT: u32 = 512;
+/// Bytes of a scatter entry.
+const DATA_SEGMENT: u32 = 16;
+/// Bytes of a send WQE before its scatter entries: control and remote address.
+const SEND_HEAD: u32 = 32;
+/// Longest piece that the DMA layer maps for this device. Source: [`Device::new`].
+const DMA_SEGMENT: u64 = 2 << 30;
+
+/// The limits in force, as sysfs and verbs show them.
+pub(crate) struct Limits {
+    pub(crate) max_qp: u32,
+    pub(crate) max_qp_wr: u32,
+    pub(crate) max_cq: u32,
+    pub(crate) max_cqe: u32,
+    pub(crate) max_send_sge: u32,
+    pub(crate) max_recv_sge: u32,
+    pub(crate) max_msg_size: u32,
+    pub(crate) max_dma_size: u64,
+}
+
+impl Limits {
+    /// From the validated capabilities.
+    fn of(caps: &Caps) -> Self {
+        let send_wqe = u32::from(caps.max_send_wqe).min(SEND_WQE_LIMIT);
+        let max_msg_size = 1u32 << caps.log_max_message;
+        Self {
+            max_qp: 1 << caps.log_max_qp,
+            max_qp_wr: 1 << caps.log_max_qp_size,
+            max_cq: 1 << caps.log_max_cq,
+            max_cqe: (1 << caps.log_max_cq_size) - 1,
+            max_send_sge: send_wqe.saturating_sub(SEND_HEAD) / DATA_SEGMENT,
+            max_recv_sge: u32::from(caps.max_receive_wqe) / DATA_SEGMENT,
+            max_msg_size,
+            max_dma_size: u64::from(max_msg_size).min(DMA_SEGMENT),
+        }
+    }
+}
+
+/// What the callbacks work on.
+pub(crate) struct Data {
+    device: Arc<Device>,
+    channels: Arc<Channels>,
+    identity: Identity,
+}
+
+impl Data {
+    fn limits(&self) -> Result<Limits> {
+        Ok(Limits::of(&self.device.caps()?))
+    }
+}
+
+/// The driver of the RDMA device.
+pub(crate) struct Verbs;
+
+/// A user's context. Nothing hangs on it yet.
+pub(crate) struct UserContext;
+
+/// A protection domain of a user or of the kernel.
+pub(crate) struct Domain {
+    device: Arc<Device>,
+    pd: Option<Pd>,
+    generation: u32,
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        if let Some(pd) = self.pd.take() {
+            // A domain of an earlier generation is gone already.
+            if self.device.recovery.generation() == self.generation {
+                pd.dealloc(&self.device.cmd);
+            }
+        }
+    }
+}
+
+impl Driver for Verbs {
+    type Module = crate::LocalModule;
+    type Data = Data;
+    type Context = UserContext;
+    type Pd = Domain;
+
+    const DRIVER_ID: DriverId = DriverId::Mlx5;
+    // Source: `MLX5_IB_UVERBS_ABI_VERSION` in include/uapi/rdma/mlx5-abi.h.
+    const UVERBS_ABI: u32 = 1;
+    const GROUP: Option<&'static Group<DataOf<Self>>> = Some(&knobs::GROUP);
+    const NAMED_GROUPS: Groups<DataOf<Self>> = &[Some(&knobs::RESOURCE), None];
+
+    fn query_device(data: &Data, _udata: Option<Udata<'_>>) -> Result<DeviceAttributes> {
+        let caps = data.device.caps()?;
+        let limits = Limits::of(&caps);
+        let rev = data.device.iseg.fw_rev();
+        Ok(DeviceAttributes {
+            fw_ver: u64::from(rev.major) << 32 | u64::from(rev.minor) << 16 | u64::from(rev.sub),
+            sys_image_guid: data.identity.system_guid.to_be_bytes(),
+            max_mr_size: u64::MAX,
+            page_size_cap: !0xfff,
+            vendor_id: VENDOR,
+            vendor_part_id: data.device.pdev.device_id().into(),
+            hw_ver: data.device.pdev.revision_id().into(),
+            max_qp: limits.max_qp,
+            max_qp_wr: limits.max_qp_wr,
+            max_send_sge: limits.max_send_sge,
+            max_recv_sge: limits.max_recv_sge,
+            max_sge_rd: limits.max_send_sge,
+            max_cq: limits.max_cq,
+            max_cqe: limits.max_cqe,
+            max_mr: 1 << caps.log_max_mkey,
+            max_pd: 1 << caps.log_max_pd,
+            max_qp_rd_atom: 1 << caps.log_max_responder_depth,
+            max_qp_init_rd_atom: 1 << caps.log_max_initiator_depth,
+            max_res_rd_atom: limits
+                .max_qp
+                .saturating_mul(1 << caps.log_max_responder_depth),
+            atomic: caps.atomic && caps.atomic_host_order,
+            max_pkeys: 1,
+            hca_core_clock: caps.clock_khz.into(),
+            ..DeviceAttributes::default()
+        })
+    }
+
+    fn query_port(data: &Data, _port: u32) -> Result<PortAttributes> {
+        let caps = data.device.caps()?;
+        Ok(PortAttributes {
+            state: PortState::Down,
+            max_mtu: Mtu::Bytes4096,
+            active_mtu: mtu(data.identity.path_mtu()),
+            gid_table_len: caps.roce_addresses,
+            max_message: Limits::of(&caps).max_msg_size,
+            // A port that is down has neither.
+            width: PortWidth::X1,
+            speed: PortSpeed::Sdr,
+        })
+    }
+
+    fn firmware(data: &Data, to: &mut dyn fmt::Write) -> fmt::Result {
+        let rev = data.device.iseg.fw_rev();
+        write!(to, "{}.{}.{:04}", rev.major, rev.minor, rev.sub)
+    }
+
+    fn create_context(data: &Data, udata: Udata<'_>) -> impl PinInit<UserContext, Error> {
+        abi::open_context(&data.device, udata)?;
+        Ok::<_, Error>(UserContext)
+    }
+
+    fn create_pd(
+        data: &Data,
+        user: Option<(Context<'_, UserContext>, Udata<'_>)>,
+    ) -> impl PinInit<Domain, Error> {
+        let device = data.device.clone();
+        let generation = device.recovery.generation();
+        let pd = Pd::alloc(&device.cmd)?;
+        let number = pd.number();
+        // From here on an error gives the domain back.
+        let domain = Domain {
+            device,
+            pd: Some(pd),
+            generation,
+        };
+        if let Some((_, mut udata)) = user {
+            // struct mlx5_ib_alloc_pd_resp.
+            udata.respond_bytes(&number.to_ne_bytes())?;
+        }
+        Ok::<_, Error>(domain)
+    }
+}
+
+fn mtu(bytes: u32) -> Mtu {
+    match bytes {
+        4096.. => Mtu::Bytes4096,
+        2048.. => Mtu::Bytes2048,
+        1024.. => Mtu::Bytes1024,
+        512.. => Mtu::Bytes512,
+        _ => Mtu::Bytes256,
+    }
+}
+
+/// The registered device as a part of the card.
+#[pin_data]
+pub(crate) struct Face {
+    #[pin]
+    registration: Mutex<Option<Registration<Verbs>>>,
+}
+
+impl Face {
+    /// Registers the RDMA device and hangs it on the card. Sleeps.
+    pub(crate) fn attach(device: &Arc<Device>, channels: &Arc<Channels>) -> Result {
+        let identity = Port::query(&device.cmd)?;
+        let caps = device.caps()?;
+        let vectors = device.eqs().map_or(1, |eqs| eqs.completions().len());
+        let config = Config {
+            node_guid: identity.node_guid.to_be_bytes(),
+            ports: 1,
+            gid_table_len: caps.roce_addresses,
+            // CAST: at most 2048.
+            completion_vectors: vectors as u32,
+        };
+        let data = Data {
+            device: device.clone(),
+            channels: channels.clone(),
+            identity,
+        };
+        let registration =
+            Registration::new(&device.pdev, c"mlx5_%d", &config, Ok::<_, Error>(data))?;
+        dev_info!(
+            device.pdev,
+            "RDMA device {}\n",
+            registration.name().as_str()
+        );
+        let face = Arc::pin_init(
+            pin_init!(Self { registration <- new_mutex!(Some(registration)) }),
+            GFP_KERNEL,
+        )?;
+        device.recovery.join(device, face)
+    }
+}
+
+impl Participant for Face {
+    fn name(&self) -> &'static str {
+        "RDMA device"
+    }
+
+    fn stop(&self) {
+        // It stays registered; what users have on it belongs to later editions.
+    }
+
+    fn start(&self, _device: &Arc<Device>) -> Result {
+        Ok(())
+    }
+
+    fn close(&self) {
+        let registration = self.registration.lock().take();
+        // Waits for everybody who is in a callback or an attribute.
+        drop(registration);
+    }
+}
