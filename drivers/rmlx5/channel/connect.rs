@@ -238,6 +238,7 @@ impl Core {
     /// RTR, towards `remote`.
     fn receive_from(&self, inner: &mut Inner, remote: &Endpoint) -> Result {
         let path = self.path(inner, remote)?;
+        let caps = self.device.caps()?;
         let hw = inner.hw.as_mut().ok_or(ENODEV)?;
         hw.qp.receive_from(&self.device.cmd, &path)?;
         let link = Link {
@@ -249,6 +250,7 @@ impl Core {
             },
             sending: Stream::new(hw.qp.number(), inner.psn),
             receiving: Stream::new(remote.qpn, remote.psn),
+            atomic: caps.atomic && caps.atomic_host_order,
         };
         inner.flow.connected(link);
         if let Some(connection) = &mut inner.connection {

@@ -105,6 +105,8 @@ pub(crate) struct Link {
     pub(crate) sending: Stream,
     /// Messages of the other end.
     pub(crate) receiving: Stream,
+    /// Atomics work, in the byte order of the host.
+    pub(crate) atomic: bool,
 }
 
 /// A byte or a value that is not what it must be.
@@ -528,10 +530,11 @@ impl Flow {
     }
 
     fn advance(&mut self, slot: usize) {
+        let atomic = self.link.is_none_or(|link| link.atomic);
         if let Some(place) = self.jobs.get_mut(slot) {
             *place = place.and_then(|job| {
                 Some(Job {
-                    op: job.op.next()?,
+                    op: job.op.next().filter(|next| atomic || *next != Op::FetchAdd)?,
                     posted: false,
                     ..job
                 })

@@ -169,7 +169,7 @@ impl Channels {
             GFP_KERNEL,
         )?;
         let caps = device.caps()?;
-        let wanted = match check_count(&caps, wanted, true) {
+        let wanted = match check_count(wanted, true) {
             Ok(()) => wanted,
             Err(_) => {
                 dev_warn!(
@@ -235,7 +235,7 @@ impl Channels {
     /// Changes the number of channels, live. On failure the old set goes on. Sleeps.
     pub(crate) fn set_count(&self, count: u32) -> Result<(), Refusal> {
         let mut set = self.set.lock();
-        check_count(&self.device.caps()?, count, set.peer.is_none())?;
+        check_count(count, set.peer.is_none())?;
         self.must_be_up()?;
         self.grow_or_shrink(&mut set, count)?;
         set.wanted = count;
@@ -479,10 +479,13 @@ fn pair_up(channels: &[Arc<Channel>], first: usize) -> Result {
     Ok(())
 }
 
-fn check_count(caps: &Caps, count: u32, loopback: bool) -> Result<(), Refusal> {
-    let max = layout::MAX_CHANNELS.min(1 << caps.log_max_qp);
-    if count == 0 || count > max {
-        return Err(Refusal::Range { min: 1, max });
+/// Whether there may be `count` channels. Whether the HCA has so many shows when they are made.
+fn check_count(count: u32, loopback: bool) -> Result<(), Refusal> {
+    if count == 0 || count > layout::MAX_CHANNELS {
+        return Err(Refusal::Range {
+            min: 1,
+            max: layout::MAX_CHANNELS,
+        });
     }
     if loopback && count % 2 != 0 {
         return Err(Refusal::Odd);

@@ -114,6 +114,7 @@ impl Pair {
                 remote: Remote { addr: 0, rkey: 2 },
                 sending: stream(n),
                 receiving: stream(1 - n),
+                atomic: true,
             });
         }
     }

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The usual tools show the card.
+. "$(dirname "$0")/core.lib"
+. "$(dirname "$0")/channel.lib"
+
+have() { command -v "$1" >/dev/null || skip "no $1"; }
+
+rdma_link() {
+	have rdma && fresh || return
+	rdma link show "$(ibdev)/1" | grep -q 'state DOWN' || fail "$(rdma link)"
+}
+
+ibv_devices_shows() {
+	have ibv_devices && fresh || return
+	ibv_devices | grep -q "$(ibdev)" || fail "$(ibv_devices)"
+}
+
+ibv_devinfo_shows() {
+	have ibv_devinfo && fresh || return
+	text=$(ibv_devinfo -v -d "$(ibdev)") || fail "ibv_devinfo failed" || return
+	for line in 'transport:.*InfiniBand' 'vendor_id:.*0x02c9' 'state:.*PORT_DOWN' 'link_layer:.*Ethernet'; do
+		echo "$text" | grep -q "$line" || { echo "$text" | sed 's/^/# /'; fail "no '$line'"; return 1; }
+	done
+	for name in max_qp:max_qp max_qp_wr:max_qp_wr max_cqe:max_cqe; do
+		tool=$(echo "$text" | awk -v name="${name%%:*}:" '$1 == name { print $2 }')
+		expect "$name" "$(cat "$(IB)/resource/${name##*:}")" "$tool" || return
+	done
+}
+
+# The name is free again after unload, also while somebody looks at the files.
+again() {
+	fresh && first=$(ibdev) || return
+	exec 3<"$(IB)/num_qps"
+	fresh || return
+	exec 3<&-
+	expect name "$first" "$(ibdev)"
+}
+
+run rdma_link rdma_link \
+	ibv_devices ibv_devices_shows \
+	ibv_devinfo ibv_devinfo_shows \
+	again again
