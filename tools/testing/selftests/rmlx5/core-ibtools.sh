@@ -1,22 +1,21 @@
-#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The usual tools show the card.
-. "$(dirname "$0")/core.lib"
-. "$(dirname "$0")/channel.lib"
+. ./ktap.sh
+. ./channel.lib
 
 have() { command -v "$1" >/dev/null || skip "no $1"; }
 
-rdma_link() {
+test_rdma_link() {
 	have rdma && fresh || return
 	rdma link show "$(ibdev)/1" | grep -q 'state DOWN' || fail "$(rdma link)"
 }
 
-ibv_devices_shows() {
+test_ibv_devices() {
 	have ibv_devices && fresh || return
 	ibv_devices | grep -q "$(ibdev)" || fail "$(ibv_devices)"
 }
 
-ibv_devinfo_shows() {
+test_ibv_devinfo() {
 	have ibv_devinfo && fresh || return
 	text=$(ibv_devinfo -v -d "$(ibdev)") || fail "ibv_devinfo failed" || return
 	for line in 'transport:.*InfiniBand' 'vendor_id:.*0x02c9' 'state:.*PORT_DOWN' 'link_layer:.*Ethernet'; do
@@ -29,7 +28,7 @@ ibv_devinfo_shows() {
 }
 
 # The name is free again after unload, also while somebody looks at the files.
-again() {
+test_again() {
 	fresh && first=$(ibdev) || return
 	exec 3<"$(IB)/num_qps"
 	fresh || return
@@ -37,7 +36,4 @@ again() {
 	expect name "$first" "$(ibdev)"
 }
 
-run rdma_link rdma_link \
-	ibv_devices ibv_devices_shows \
-	ibv_devinfo ibv_devinfo_shows \
-	again again
+ktap_main "$@"

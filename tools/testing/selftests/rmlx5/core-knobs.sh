@@ -1,10 +1,9 @@
-#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The files that field guides tell people to write, while traffic runs.
-. "$(dirname "$0")/core.lib"
-. "$(dirname "$0")/channel.lib"
+. ./ktap.sh
+. ./channel.lib
 
-present() {
+test_present() {
 	fresh || return
 	for file in num_qps irq_affinity_list resource/cq_size resource/max_cqe resource/max_qp \
 		resource/max_qp_wr resource/max_sge resource/max_msg_size resource/max_dma_size; do
@@ -13,14 +12,14 @@ present() {
 	expect num_qps 8 "$(cat "$(IB)/num_qps")" && expect cq_size 1024 "$(cat "$(IB)/resource/cq_size")"
 }
 
-irq_list() {
+test_irq_list() {
 	fresh || return
 	expect irq_affinity_list "$(vectors | sed -n 's/^\([0-9]*\) .*comp.*/\1/p' | tr '\n' , | sed 's/,$//')" \
 		"$(cat "$(IB)/irq_affinity_list")"
 }
 
 # The worked example, as it is written in the guide.
-worked_example() {
+test_worked_example() {
 	fresh && start duration=120 sizes=64,4096 || return
 	sleep 2
 	[ "$(ibdev)" = mlx5_0 ] || skip "the RDMA device is called $(ibdev)" || return
@@ -42,7 +41,7 @@ worked_example() {
 }
 
 # Fewer channels: what they have under way is finished and stays in the account.
-shrink() {
+test_shrink() {
 	fresh && start duration=120 sizes=64 || return
 	sleep 1
 	echo 2 >"$(IB)/num_qps" || return
@@ -56,7 +55,7 @@ shrink() {
 }
 
 # Up and down, many times, under traffic.
-resize_often() {
+test_resize_often() {
 	fresh && start duration=300 sizes=64 || return
 	for depth in 256 4096 512 2048 256 1024 8192 300; do
 		echo $depth >"$(IB)/resource/cq_size" || return
@@ -68,7 +67,7 @@ resize_often() {
 	finish 60 && expect depth 512 "$(steps depth | sort -u)" && expect malformed 0 "$(each malformed | sort -u)"
 }
 
-bad_values() {
+test_bad_values() {
 	fresh || return
 	refused 0 "$(IB)/num_qps" "Invalid argument" "num_qps: 0 is not between 1 and 256" &&
 		refused 257 "$(IB)/num_qps" "Invalid argument" "num_qps: 257 is not between 1 and 256" &&
@@ -80,17 +79,11 @@ bad_values() {
 		refused 4294967296 "$(IB)/resource/cq_size" "Invalid argument" "cq_size: not a number"
 }
 
-parameters() {
+test_parameters() {
 	unload && load num_qps=4 cq_size=2000 || return
 	expect num_qps 4 "$(cat "$(IB)/num_qps")" && expect cq_size 2048 "$(cat "$(IB)/resource/cq_size")" || return
 	start rounds=1 && finish 60 && expect channels 4 "$(total channels)" || return
 	expect depth 2048 "$(steps depth | sort -u)"
 }
 
-run present present \
-	irq_list irq_list \
-	worked_example worked_example \
-	shrink shrink \
-	resize_often resize_often \
-	bad_values bad_values \
-	parameters parameters
+ktap_main "$@"

@@ -1,12 +1,11 @@
-#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # QPs that went to ERROR come back by themselves, as often as need be; and so do channels after a
 # reset of the card.
-. "$(dirname "$0")/core.lib"
-. "$(dirname "$0")/channel.lib"
+. ./ktap.sh
+. ./channel.lib
 
 # A WRITE with a key that does not exist breaks the connection; both ends come back.
-bad_key() {
+test_bad_key() {
 	fresh || return
 	log_mark key
 	start rounds=4 sizes=64,4096 breaks=1 && finish 60 || return
@@ -21,7 +20,7 @@ bad_key() {
 }
 
 # A thousand in a row on one pair: no object more than before, epochs and counters agree.
-thousand() {
+test_thousand() {
 	fresh && echo 2 >"$(IB)/num_qps" || return
 	start rounds=1 sizes=64 && finish 60 || return
 	objects=$(grep ^objects "$FILES/stats")
@@ -36,13 +35,13 @@ thousand() {
 }
 
 # One line a second and channel, not a thousand.
-few_lines() {
+test_few_lines() {
 	lines=$(dmesg | grep -c 'in ERROR:')
 	[ "$lines" -lt 100 ] || fail "$lines lines"
 }
 
 # FLR under traffic: the run goes on afterwards and is verified to the end.
-reset_under_traffic() {
+test_reset_under_traffic() {
 	fresh && start duration=20 sizes=64,4096 && sleep 1 || return
 	before=$(total ops)
 	echo 1 >"$DEV/reset" || fail "reset failed" || return
@@ -53,7 +52,4 @@ reset_under_traffic() {
 	finish 60 && expect faults 0 "$(total faults)"
 }
 
-run bad_key bad_key \
-	thousand thousand \
-	few_lines few_lines \
-	reset_under_traffic reset_under_traffic
+ktap_main "$@"
