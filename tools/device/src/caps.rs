@@ -254,7 +254,7 @@ impl Command for SetHcaCap {
         }
         hca.caps.set_raw(group, &current);
         let log_qps = hca.caps.get(field!(cmd_hca_cap, log_max_qp));
-        hca.qps.set_limit(1 << log_qps.min(23));
+        hca.qps.set_limit(1 << log_qps.min(24));
         Ok(())
     }
 }

@@ -129,8 +129,8 @@ mod first {
 
 /// A table whose limit is a capability that is a logarithm.
 fn table<T: Object>(first: u32, log: u64) -> Table<T> {
-    // CAST: at most 23.
-    let count = 1u32 << log.min(23) as u32;
+    // CAST: numbers have 24 bits.
+    let count = 1u32 << log.min(24) as u32;
     // Twice the numbers, so that a full table still does not reuse at once.
     Table::new(first, count.saturating_mul(2).min((1 << 24) - first), count)
 }

@@ -3,6 +3,11 @@
 //!
 //! `build.rs` makes one [`Layout`] of each `mlx5_ifc_*_bits`, so nothing here is written by hand.
 
+/// Elements of a list that a trace line shows.
+const LIST_SHOWN: usize = 4;
+/// Bytes of a long field that a trace line shows.
+const BYTES_SHOWN: usize = 32;
+
 /// One `mlx5_ifc_*_bits`.
 #[derive(Debug)]
 pub struct Layout {
@@ -163,11 +168,14 @@ impl Layout {
         let mut words = Vec::new();
         self.decode_into("", 0, bytes, &mut words);
         if let Some((at, element)) = self.list() {
-            if bytes.len() > at {
-                let count = (bytes.len() - at) / element.step();
-                if count > 0 {
-                    words.push(format!("list[{count}]"));
-                }
+            let step = element.step();
+            let list = bytes.get(at..).unwrap_or_default();
+            let count = list.len() / step;
+            if count > 0 {
+                let shown = list.chunks_exact(step).take(LIST_SHOWN).map(hex);
+                let more = if count > LIST_SHOWN { ",.." } else { "" };
+                let shown: Vec<String> = shown.collect();
+                words.push(format!("list[{count}]={}{more}", shown.join(",")));
             }
         }
         words.join(" ")
@@ -239,19 +247,9 @@ fn decode_shape(shape: &Shape, name: &str, at: u32, bytes: &[u8], words: &mut Ve
                 words.push(format!("{name}={value:#x}"));
             }
         }
-        Shape::Bits(bits) => {
-            let first = at as usize / 8;
-            let last = (first + *bits as usize / 8).min(bytes.len());
-            let Some(raw) = bytes.get(first..last) else {
-                return;
-            };
-            if raw.iter().any(|byte| *byte != 0) {
-                let shown: String = raw.iter().take(32).map(|b| format!("{b:02x}")).collect();
-                let more = if raw.len() > 32 { ".." } else { "" };
-                words.push(format!("{name}={shown}{more}"));
-            }
-        }
+        Shape::Bits(bits) => decode_bytes(*bits / 8, name, at, bytes, words),
         Shape::Layout(layout) => layout.decode_into(name, at, bytes, words),
+        Shape::Array(Shape::Bits(8), count) => decode_bytes(*count, name, at, bytes, words),
         Shape::Array(inner, count) => {
             for index in 0..*count {
                 let name = format!("{name}[{index}]");
@@ -260,6 +258,35 @@ fn decode_shape(shape: &Shape, name: &str, at: u32, bytes: &[u8], words: &mut Ve
         }
         Shape::List(_) => {}
     }
+}
+
+/// Bytes: as text when they are text, else as digits, cut when they are many.
+fn decode_bytes(count: u32, name: &str, at: u32, bytes: &[u8], words: &mut Vec<String>) {
+    let first = at as usize / 8;
+    let last = (first + count as usize).min(bytes.len());
+    let raw = bytes.get(first..last).unwrap_or_default();
+    let end = raw
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |at| at + 1);
+    let raw = raw.get(..end).unwrap_or_default();
+    if raw.is_empty() {
+        return;
+    }
+    if raw
+        .iter()
+        .all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+    {
+        words.push(format!("{name}={:?}", String::from_utf8_lossy(raw)));
+    } else {
+        let more = if raw.len() > BYTES_SHOWN { ".." } else { "" };
+        let shown = raw.get(..BYTES_SHOWN).unwrap_or(raw);
+        words.push(format!("{name}={}{more}", hex(shown)));
+    }
+}
+
+fn hex(raw: &[u8]) -> String {
+    raw.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Up to 64 bits at any bit offset; bits behind the end read as zero.

@@ -48,6 +48,8 @@ impl Pages {
     pub fn after_teardown(self) -> Self {
         Self {
             owned: self.owned,
+            // Commands that still wait for pages get their refusal.
+            changed: true,
             ..Self::default()
         }
     }

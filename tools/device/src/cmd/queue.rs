@@ -308,22 +308,12 @@ fn perform(hca: &mut Hca, posted: Posted) {
 fn finish(hca: &mut Hca, posted: &Posted, output: &mut [u8], refused: Option<String>) {
     let opcode = opcode(&posted.input);
     let name = registry::name(opcode);
-    let fields = registry::find(opcode).map_or_else(String::new, |entry| {
-        let fixed = entry.input.decode(&posted.input);
-        let opcode = format!("opcode={opcode:#x}");
-        fixed
-            .strip_prefix(&opcode)
-            .unwrap_or(&fixed)
-            .trim()
-            .to_owned()
-    });
+    let fields = describe(opcode, &posted.input, true);
     let result = match &refused {
         Some(reason) => reason.clone(),
-        None => registry::find(opcode).map_or_else(String::new, |entry| {
-            let shown = entry.output.bytes().min(0x40);
-            let words = entry.output.decode(output.get(..shown).unwrap_or_default());
-            format!("OK {words}").trim_end().to_owned()
-        }),
+        None => format!("OK {}", describe(opcode, output, false))
+            .trim_end()
+            .to_owned(),
     };
     let micros = u64::try_from(hca.env.now().as_micros()).unwrap_or(u64::MAX);
     let line = if fields.is_empty() {
@@ -337,6 +327,21 @@ fn finish(hca: &mut Hca, posted: &Posted, output: &mut [u8], refused: Option<Str
         *hca.env.counters.refused.entry(name).or_default() += 1;
     }
     complete(hca, posted, Delivery::Ok, output);
+}
+
+/// The fields of an input or output that are not zero, in words.
+fn describe(opcode: u16, bytes: &[u8], input: bool) -> String {
+    let Some(entry) = registry::find(opcode) else {
+        return String::new();
+    };
+    if u32::from(opcode) == raw::MLX5_CMD_OP_ACCESS_REG {
+        return crate::register::describe(bytes, input);
+    }
+    let layout = if input { entry.input } else { entry.output };
+    let words = layout.decode(bytes);
+    // The line starts with the name of the opcode.
+    let own = format!("opcode={opcode:#x}");
+    words.strip_prefix(&own).unwrap_or(&words).trim().to_owned()
 }
 
 /// Writes the output, gives the entry back with its last byte, and tells the command EQ.

@@ -79,6 +79,37 @@ fn short() -> Refused {
     )
 }
 
+/// Name and fields of the register in an input of ACCESS_REG. Which register an output belongs to
+/// stands in its input, so outputs are not described.
+pub fn describe(bytes: &[u8], input: bool) -> String {
+    const ID: usize = 0xa;
+    const DATA: usize = 0x10;
+    if !input {
+        return String::new();
+    }
+    let data = bytes.get(DATA..).unwrap_or_default();
+    let id = match bytes.get(ID..ID + 2) {
+        Some(&[high, low]) => u16::from_be_bytes([high, low]),
+        _ => 0,
+    };
+    let way = if bytes.get(7) == Some(&1) {
+        "read"
+    } else {
+        "write"
+    };
+    match find(id.into()) {
+        None => format!("{way} register={id:#x}"),
+        Some(register) => {
+            let words = register
+                .layout
+                .map_or_else(String::new, |layout| layout.decode(data));
+            format!("{way} {} {words}", register.name)
+                .trim_end()
+                .to_owned()
+        }
+    }
+}
+
 /// ACCESS_REG.
 pub struct AccessReg;
 
