@@ -32,6 +32,9 @@ install: ## build/rmlx5.ko to /lib/modules, not loaded by itself; DESTDIR=
 test: tools modules ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
 	@$(vm) test "$(T)"
 
+bench: tools modules ## what bind and unbind cost with rmlx5 and with stock mlx5_core
+	@$(vm) bench
+
 shell: tools ## a shell in a guest with a card; ARGS='--module --profile small --no-card'
 	@$(vm) shell $(ARGS)
 

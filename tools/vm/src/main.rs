@@ -16,6 +16,7 @@ use crate::{
     suite::{Part, Selection, Shape, HOST},
 };
 
+mod bench;
 mod card;
 mod console;
 mod cpio;
@@ -26,6 +27,7 @@ mod image;
 mod judge;
 mod ktap;
 mod machine;
+mod marks;
 mod modules;
 mod process;
 mod qmp;
@@ -71,6 +73,8 @@ enum Command {
         #[command(flatten)]
         shape: ShapeArgs,
     },
+    /// Measure what a job costs with rmlx5 and with the stock driver.
+    Bench,
     /// A shell in a guest with one card; `exit` ends it.
     Shell {
         #[command(flatten)]
@@ -138,6 +142,7 @@ fn act(cli: &Cli) -> Result<bool> {
             accelerator: if cli.kvm { kvm()? } else { Accelerator::Tcg },
             emulator: cli.top.join("build/target/debug/cxemu"),
             module: cli.top.join("build/rmlx5.ko"),
+            plugin: cli.top.join("build/target/debug/libicount.so"),
             scripts: cli.top.join(SCRIPTS),
             results: cli.top.join(&cli.results),
             verbose: cli.verbose,
@@ -153,6 +158,7 @@ fn act(cli: &Cli) -> Result<bool> {
         } => Ok(bench()?.show(&shape.part(script, *timeout), &mut |words| {
             println!("     {words}")
         })),
+        Command::Bench => measure(cli, &bench()?),
         Command::Shell { shape } => {
             bench()?.shell(&shape.part("", 24 * 3600));
             Ok(true)
@@ -197,6 +203,34 @@ fn test(cli: &Cli, bench: &Bench, selection: &str) -> Result<bool> {
         }
     }
     report.finish()
+}
+
+/// One CPU whose time is its instructions, one card.
+fn measure(cli: &Cli, bench: &Bench) -> Result<bool> {
+    let machine = Machine {
+        vcpus: 1,
+        icount: true,
+        ..Machine::default()
+    };
+    let part = Part {
+        suite: "bench".into(),
+        name: "bind".into(),
+        script: "bench.sh".into(),
+        shapes: vec![Shape {
+            machine,
+            cards: vec![Card::default()],
+        }],
+        timeout: 900,
+        env: Vec::new(),
+        module: true,
+        must_fail: None,
+        cases: Vec::new(),
+    };
+    let marks = bench.measure(&part, &mut |words| println!("     {words}"));
+    match marks {
+        None => Ok(false),
+        Some(marks) => bench::report(&marks, &cli.top.join(&cli.results)).map(|()| true),
+    }
 }
 
 /// KVM only when the device opens; a guest that then does not run ends by the silence limit.

@@ -21,6 +21,7 @@ use crate::{
     judge::{Case, End, Evidence},
     ktap::{Ktap, Outcome},
     machine::{Accelerator, Sockets},
+    marks::{Mark, Marks},
     modules::Kernel,
     service::{lock, Service, Side},
     suite::Part,
@@ -42,6 +43,8 @@ pub struct Bench {
     pub emulator: PathBuf,
     /// rmlx5.ko.
     pub module: PathBuf,
+    /// The plugin that counts instructions.
+    pub plugin: PathBuf,
     /// Directory of the test scripts.
     pub scripts: PathBuf,
     /// Directory of results; logs go below it.
@@ -59,6 +62,8 @@ pub enum Purpose {
     Show,
     /// A person sits at its console.
     Shell,
+    /// It takes marks; instructions are counted.
+    Measure,
 }
 
 /// What one boot left.
@@ -69,6 +74,8 @@ struct Trace {
     end: End,
     /// Exit code of the script, when it came to that.
     code: Option<String>,
+    /// Marks it took.
+    marks: Vec<Mark>,
 }
 
 /// Turns the failure that a part provokes into the success of having seen it.
@@ -126,6 +133,16 @@ impl Bench {
     /// gave an alarm.
     pub fn show(&self, part: &Part, progress: &mut dyn FnMut(&str)) -> bool {
         let (trace, _) = self.boot_twice(part, Purpose::Show, progress);
+        Self::ended_well(&trace)
+    }
+
+    /// Runs a script that takes marks; none when it did not end well.
+    pub fn measure(&self, part: &Part, progress: &mut dyn FnMut(&str)) -> Option<Vec<Mark>> {
+        let (trace, _) = self.boot_twice(part, Purpose::Measure, progress);
+        Self::ended_well(&trace).then_some(trace.marks)
+    }
+
+    fn ended_well(trace: &Trace) -> bool {
         let mut good = trace.end == End::Done && trace.code.as_deref() == Some("0");
         for console in &trace.consoles {
             for alarm in console.alarms() {
@@ -183,6 +200,7 @@ impl Bench {
                 consoles: Vec::new(),
                 end: End::NotStarted(error.to_string()),
                 code: None,
+                marks: Vec::new(),
             });
         let _ = fs::remove_dir_all(&run);
         trace
@@ -220,17 +238,29 @@ impl Bench {
             }
             sides.push(side);
         }
+        let mut plugin = Vec::new();
+        let mut marks = None;
+        if purpose == Purpose::Measure {
+            let (arguments, end) = Marks::new(&self.plugin, run);
+            plugin = arguments;
+            marks = Some(end);
+        }
         let mut service = Service {
             emulator: self.emulator.clone(),
             sides,
+            marks,
         };
         let mut guests = Vec::new();
         let mut channel = None;
         for (number, shape) in part.shapes.iter().enumerate().rev() {
             let job = self.job(part, purpose, number);
+            let mut shape = shape.clone();
+            if number == 0 {
+                shape.machine.qemu.append(&mut plugin);
+            }
             let mut guest = Guest::start(
                 &self.kernel,
-                shape,
+                &shape,
                 &job,
                 self.accelerator,
                 &places,
@@ -254,7 +284,7 @@ impl Bench {
             // Ends when the guest closes its side; what it says after that has no reader.
             thread::spawn(move || service.serve(0, stream));
         }
-        let trace = if purpose == Purpose::Shell {
+        let mut trace = if purpose == Purpose::Shell {
             // The last one started is the first guest.
             guests
                 .iter_mut()
@@ -266,10 +296,14 @@ impl Bench {
                 consoles: Vec::new(),
                 end: End::Done,
                 code: None,
+                marks: Vec::new(),
             }
         } else {
             self.watch(part, purpose, &events, progress)
         };
+        if let Some(marks) = &service.marks {
+            trace.marks = marks.drain();
+        }
         // Guests go before the cards they use.
         drop(guests);
         for side in &service.sides {
@@ -347,7 +381,7 @@ impl Bench {
                         deadline = Instant::now() + FAREWELL;
                     } else if let Some(value) = line.strip_prefix("# exit ") {
                         code = Some(value.trim().to_owned());
-                    } else if purpose == Purpose::Show {
+                    } else if purpose != Purpose::Test {
                         print!("{line}");
                     } else if let Some(result) = ktap.feed(&line, Instant::now()) {
                         progress(&format!(
@@ -376,6 +410,7 @@ impl Bench {
             consoles,
             end,
             code,
+            marks: Vec::new(),
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | `card N WORDS` | control socket of card N, e.g. `card 0 counters` |
 //! | `card N kill` | ends the emulator of card N as a crash would |
 //! | `peer COMMAND` | runs a shell command in the other guest |
+//! | `mark NAME [START END]` | takes a mark of a measurement, see [`crate::marks`] |
 //! | `guest N REQUEST` | the request is about guest N |
 
 use std::{
@@ -21,7 +22,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{card, process::Process, qmp::Qmp};
+use crate::{card, marks::Marks, process::Process, qmp::Qmp};
 
 /// The host's side of one guest. A lock for each part: a long command of the peer stops nobody else.
 #[derive(Debug, Default)]
@@ -48,6 +49,8 @@ pub struct Service {
     pub emulator: PathBuf,
     /// One side a guest.
     pub sides: Vec<Side>,
+    /// Takes marks, when something is measured.
+    pub marks: Option<Marks>,
 }
 
 /// A guest that executes commands.
@@ -143,9 +146,19 @@ impl Service {
                     .ok_or("the other guest has no agent")?
                     .run(rest)
             }
+            "mark" => {
+                let marks = self.marks.as_ref().ok_or("nothing is measured here")?;
+                let counters = self.card(guest, "0 counters")?.join("\n");
+                let counters =
+                    serde_json::from_str(&counters).map_err(|error| error.to_string())?;
+                marks.take(rest, counters)?;
+                done(Vec::new())
+            }
             "guest" => {
                 let (number, rest) = rest.split_once(' ').ok_or("guest N REQUEST")?;
-                self.answer(number.parse().map_err(|_| "guest N REQUEST")?, rest)
+                let other = number.parse().map_err(|_| "guest N REQUEST")?;
+                self.side(other)?;
+                self.answer(other, rest)
             }
             _ => Err(format!("unknown request '{verb}'")),
         }
@@ -201,7 +214,14 @@ mod tests {
             });
         }
         let emulator = "/bin/false".into();
-        (Arc::new(Service { emulator, sides }), far_ends)
+        (
+            Arc::new(Service {
+                emulator,
+                sides,
+                marks: None,
+            }),
+            far_ends,
+        )
     }
 
     #[test]

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Marks of a measurement: what the card has counted and what the guest has executed so far.
+//!
+//! A script says `host mark NAME [START END]`, with the hexadecimal bounds of the text of the module it is
+//! about. The guest waits for the answer in code that no driver owns, so a mark does not disturb what
+//! it measures. Instructions come from the plugin of crate `icount`.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use serde_json::Value;
+
+use crate::service::lock;
+
+/// Instructions executed since the start of the guest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Instructions {
+    /// In the text the mark named.
+    pub driver: u64,
+    /// In the kernel and all other modules.
+    pub kernel: u64,
+    /// In user space.
+    pub user: u64,
+}
+
+/// One mark.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// What the script called it.
+    pub name: String,
+    /// Counters of card 0, as its control socket shows them.
+    pub counters: Value,
+    /// Instructions.
+    pub instructions: Instructions,
+}
+
+/// Takes marks of one guest.
+#[derive(Debug)]
+pub struct Marks {
+    socket: PathBuf,
+    taken: Mutex<Vec<Mark>>,
+}
+
+impl Marks {
+    /// Arguments for QEMU that load the plugin, and the end that asks it.
+    pub fn new(plugin: &Path, run: &Path) -> (Vec<String>, Self) {
+        let socket = run.join("icount");
+        let option = format!("{},socket={}", plugin.display(), socket.display());
+        let taken = Mutex::default();
+        (vec!["-plugin".into(), option], Self { socket, taken })
+    }
+
+    /// Takes a mark: `words` are its name and the bounds of a text.
+    pub fn take(&self, words: &str, counters: Value) -> Result<(), String> {
+        let mut words = words.split_whitespace();
+        let name = words.next().ok_or("mark NAME [START END]")?.to_owned();
+        let mut bound = |default: u64| match words.next() {
+            None => Ok(default),
+            Some(word) => u64::from_str_radix(word, 16).map_err(|_| format!("no address '{word}'")),
+        };
+        let text = (bound(0)?, bound(0)?);
+        let instructions = self.ask(text).map_err(|error| format!("icount: {error}"))?;
+        lock(&self.taken).push(Mark {
+            name,
+            counters,
+            instructions,
+        });
+        Ok(())
+    }
+
+    /// The marks so far, which this forgets.
+    pub fn drain(&self) -> Vec<Mark> {
+        std::mem::take(&mut *lock(&self.taken))
+    }
+
+    fn ask(&self, text: (u64, u64)) -> std::io::Result<Instructions> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.write_all(b"mark\n")?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        instructions(&line, text)
+            .ok_or_else(|| std::io::Error::other(format!("strange answer '{}'", line.trim_end())))
+    }
+}
+
+/// Reads an answer of the plugin. Pages that the text touches are the driver's.
+fn instructions(line: &str, (start, end): (u64, u64)) -> Option<Instructions> {
+    let answer: Value = serde_json::from_str(line).ok()?;
+    let mut sum = Instructions {
+        driver: 0,
+        kernel: answer["kernel"].as_u64()?,
+        user: answer["user"].as_u64()?,
+    };
+    for (page, count) in answer["pages"].as_object()? {
+        let page = u64::from_str_radix(page, 16).ok()?;
+        let count = count.as_u64()?;
+        if page + 0xfff >= start && page < end {
+            sum.driver += count;
+        } else {
+            sum.kernel += count;
+        }
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_the_text_are_the_drivers() {
+        let line = r#"{"user": 5, "kernel": 7, "pages": {"ffffffffc0001000": 11, "ffffffffc0002000": 13, "ffffffffc0003000": 17}}"#;
+        let text = (0xffff_ffff_c000_1800, 0xffff_ffff_c000_3000);
+        let expected = Instructions {
+            driver: 24,
+            kernel: 24,
+            user: 5,
+        };
+        assert_eq!(instructions(line, text), Some(expected));
+        assert_eq!(instructions("{}", text), None);
+    }
+}
