@@ -235,6 +235,12 @@ fn memory(machine: &Machine, add: &mut impl FnMut(&str, String)) {
 }
 
 fn plug(machine: &Machine, cards: &[Card], sockets: &Sockets, add: &mut impl FnMut(&str, String)) {
+    // Hot-plug through the root port itself: with ACPI's, QEMU never sets "link active" in the port, and
+    // the PCI core gives up after a secondary bus reset.
+    add(
+        "-global",
+        "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off".into(),
+    );
     for (n, card) in cards.iter().enumerate() {
         let bus = match card.slot {
             Slot::RootBus => "pcie.0".to_owned(),

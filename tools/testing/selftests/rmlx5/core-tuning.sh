@@ -1,7 +1,10 @@
-#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # MPS and MRRS: raised by the rules, shown, and put back.
-. "$(dirname "$0")/core.lib"
+. ./ktap.sh
+. ./core.subr
+
+suite_setup() { core_setup; }
+suite_teardown() { unload; }
 
 # size_of BDF OFFSET-IN-DEVCTL: MPS is bits 7:5 (shift 5), MRRS bits 14:12 (shift 12).
 devctl_size() {
@@ -9,14 +12,14 @@ devctl_size() {
 	echo $((128 << (word >> $2 & 7)))
 }
 
-mrrs_raised() {
-	fresh || return
+test_mrrs_raised() {
+	fresh
 	expect "MRRS in sysfs" 4096 "$(attr mrrs)" &&
 		expect "MRRS in the card" 4096 "$(devctl_size "$BDF" 12)"
 }
 
-mps_rule() {
-	fresh || return
+test_mps_rule() {
+	fresh
 	own=$((128 << (0x$(setpci -s "$BDF" CAP_EXP+4.l) & 7)))
 	if above=$(bridge); then
 		path=$(devctl_size "$above" 5)
@@ -28,42 +31,36 @@ mps_rule() {
 		expect "MPS in the card" $want "$(devctl_size "$BDF" 5)"
 }
 
-bridge_untouched() {
-	above=$(bridge) || skip "card is on a root bus" || return
-	unload || return
+test_bridge_untouched() {
+	above=$(bridge) || skip "card is on a root bus"
+	unload
 	before=$(devctl_size "$above" 5)
-	load || return
+	load
 	expect "MPS of $above" "$before" "$(devctl_size "$above" 5)"
 }
 
-restored() {
-	unload || return
+test_restored() {
+	unload
 	mps=$(devctl_size "$BDF" 5)
 	mrrs=$(devctl_size "$BDF" 12)
-	[ "$mrrs" -ne 4096 ] || skip "MRRS is 4096 from the start" || return
-	load || return
-	unload || return
+	[ "$mrrs" -ne 4096 ] || skip "MRRS is 4096 from the start"
+	load
+	unload
 	expect MPS "$mps" "$(devctl_size "$BDF" 5)" &&
 		expect MRRS "$mrrs" "$(devctl_size "$BDF" 12)"
 }
 
-kept_over_reset() {
-	fresh || return
+test_kept_over_reset() {
+	fresh
 	mps=$(attr mps)
-	echo 1 >"$DEV/reset" || return
+	echo 1 >"$DEV/reset"
 	expect MRRS 4096 "$(devctl_size "$BDF" 12)" && expect MPS "$mps" "$(attr mps)"
 }
 
-report_line() {
+test_report_line() {
 	log_mark report
-	fresh || return
-	expect lines 1 "$(log_since report | grep -c "rmlx5 $BDF: link .*MPS .*MRRS ")"
+	fresh
+	expect lines 1 "$(log_count report "rmlx5 $BDF: link .*MPS .*MRRS ")"
 }
 
-command -v setpci >/dev/null || { echo "1..0 # SKIP no setpci"; exit 4; }
-run mrrs_raised mrrs_raised \
-	mps_rule mps_rule \
-	bridge_untouched bridge_untouched \
-	restored restored \
-	kept_over_reset kept_over_reset \
-	report_line report_line
+ktap_main "$@"
