@@ -53,6 +53,13 @@ impl fmt::Display for LinkWidth {
     }
 }
 
+// The kernel's own trait, which its printing macros want.
+impl kernel::fmt::Display for LinkWidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// What the path from the device to the root can carry.
 pub struct LinkReport {
     /// The narrowest link on the path.
@@ -83,6 +90,13 @@ impl fmt::Display for Address {
             self.devfn >> 3 & 0x1f,
             self.devfn & 7
         )
+    }
+}
+
+// The kernel's own trait, which its printing macros want.
+impl kernel::fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -128,6 +128,13 @@ impl fmt::Display for Name {
     }
 }
 
+// The kernel's own trait, which its printing macros want.
+impl kernel::fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// The core's device and behind it what callbacks need.
 #[repr(C)]
 pub(super) struct Shell<D: Driver> {
