@@ -139,6 +139,8 @@ struct Inner {
     completions: u64,
     /// Events before the run began.
     events_before: u32,
+    /// Keeps from the device how far the CQ has been read, so that it overruns.
+    mute: bool,
     /// CQEs that made no sense.
     malformed: u64,
     /// Counts for fresh numbers.
@@ -206,6 +208,7 @@ impl Core {
                     entered: false,
                     completions: 0,
                     events_before: 0,
+                    mute: false,
                     malformed: 0,
                     nonce: 0,
                 }),

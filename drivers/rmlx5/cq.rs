@@ -51,11 +51,11 @@ use self::cqe::{
     OP_OWN_UNUSED, //
 };
 use crate::{
+    buf::Buf,
     census::{
         Counted,
         Kind, //
     },
-    buf::Buf,
     cmd::{
         Cmd,
         CmdError,
@@ -77,9 +77,6 @@ pub(crate) struct Moderation {
     /// Completions; 0: one is enough.
     pub(crate) count: u16,
 }
-
-/// Largest period that a CQ context can hold, in microseconds.
-pub(crate) const MAX_PERIOD_US: u16 = 0xfff;
 
 struct CreateCq<'a> {
     ring: &'a CqRing,
@@ -214,7 +211,9 @@ impl CqRing {
     pub(crate) fn new(dev: &Device<Bound>, node: Node, log: u8) -> Result<Self> {
         let ring = Ring::new(log).ok_or(EINVAL)?;
         // CAST: `usize` has 64 bits here.
-        let bytes = (ring.entries() as usize).checked_mul(CQE_BYTES).ok_or(EINVAL)?;
+        let bytes = (ring.entries() as usize)
+            .checked_mul(CQE_BYTES)
+            .ok_or(EINVAL)?;
         let ring = Self {
             buf: Buf::new(dev, node, bytes)?,
             ring,

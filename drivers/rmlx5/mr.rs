@@ -17,13 +17,13 @@ use mlx5_hw::{
 };
 
 use crate::{
-    census::{
-        Counted,
-        Kind, //
-    },
     buf::{
         Buf,
         PAGE, //
+    },
+    census::{
+        Counted,
+        Kind, //
     },
     cmd::{
         Cmd,
@@ -78,23 +78,27 @@ impl Command for CreateMkey<'_> {
         // CAST: a few hundred.
         let octwords = self.octwords() as u64;
         let remote = self.access == Access::Remote;
-        input
-            .set_flag(field!(create_mkey_in, pg_access), true)
-            .set(field!(create_mkey_in, translations_octword_actual_size), octwords);
+        input.set_flag(field!(create_mkey_in, pg_access), true).set(
+            field!(create_mkey_in, translations_octword_actual_size),
+            octwords,
+        );
         input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
-            mkc.set(field!(mkc, access_mode_1_0), raw::MLX5_MKC_ACCESS_MODE_MTT.into())
-                .set_flag(field!(mkc, lw), true)
-                .set_flag(field!(mkc, lr), true)
-                .set_flag(field!(mkc, rw), remote)
-                .set_flag(field!(mkc, rr), remote)
-                .set_flag(field!(mkc, a), remote)
-                .set(field!(mkc, qpn), ANY_QP.into())
-                .set(field!(mkc, mkey_7_0), self.low.into())
-                .set(field!(mkc, pd), self.pd.into())
-                .set(field!(mkc, start_addr), self.start)
-                .set(field!(mkc, len), self.len)
-                .set(field!(mkc, translations_octword_size), octwords)
-                .set(field!(mkc, log_page_size), PAGE.trailing_zeros().into());
+            mkc.set(
+                field!(mkc, access_mode_1_0),
+                raw::MLX5_MKC_ACCESS_MODE_MTT.into(),
+            )
+            .set_flag(field!(mkc, lw), true)
+            .set_flag(field!(mkc, lr), true)
+            .set_flag(field!(mkc, rw), remote)
+            .set_flag(field!(mkc, rr), remote)
+            .set_flag(field!(mkc, a), remote)
+            .set(field!(mkc, qpn), ANY_QP.into())
+            .set(field!(mkc, mkey_7_0), self.low.into())
+            .set(field!(mkc, pd), self.pd.into())
+            .set(field!(mkc, start_addr), self.start)
+            .set(field!(mkc, len), self.len)
+            .set(field!(mkc, translations_octword_size), octwords)
+            .set(field!(mkc, log_page_size), PAGE.trailing_zeros().into());
         });
         let list = input.raw(span!(create_mkey_in, klm_pas_mtt));
         self.buf.write_pas(list)?;

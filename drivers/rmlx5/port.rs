@@ -45,7 +45,22 @@ impl Identity {
     pub(crate) fn gid(&self) -> [u8; 16] {
         let [a, b, c, d, e, f] = self.mac;
         [
-            0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f,
+            0xfe,
+            0x80,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            a ^ 2,
+            b,
+            c,
+            0xff,
+            0xfe,
+            d,
+            e,
+            f,
         ]
     }
 

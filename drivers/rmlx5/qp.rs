@@ -35,11 +35,11 @@ use self::state::{
 };
 pub(crate) use self::transition::Path;
 use crate::{
+    buf::Buf,
     census::{
         Counted,
         Kind, //
     },
-    buf::Buf,
     cmd::{
         Cmd,
         CmdError,
@@ -105,7 +105,10 @@ impl Command for CreateQp<'_> {
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input.with(span!(create_qp_in, qpc), |qpc| {
             qpc.set(field!(qpc, st), raw::MLX5_QP_ST_RC.into())
-                .set(field!(qpc, pm_state), raw::MLX5_QPC_PM_STATE_MIGRATED.into())
+                .set(
+                    field!(qpc, pm_state),
+                    raw::MLX5_QPC_PM_STATE_MIGRATED.into(),
+                )
                 .set(field!(qpc, pd), self.pd.into())
                 .set(field!(qpc, log_rq_size), self.ring.log.into())
                 // A stride of 16 bytes: one scatter entry.
@@ -181,7 +184,8 @@ impl Qp {
         records: &Records,
         ring: QpRing,
     ) -> Result<Self, (CmdError, QpRing)> {
-        let windows = Ring::new(ring.log).and_then(|ring| Some((Window::new(ring)?, Window::new(ring)?)));
+        let windows =
+            Ring::new(ring.log).and_then(|ring| Some((Window::new(ring)?, Window::new(ring)?)));
         let Some((sq, rq)) = windows else {
             let error = CmdError {
                 // CAST: opcodes have 16 bits.

@@ -40,13 +40,19 @@ pub(crate) struct Records(Coherent<[u32]>);
 impl Records {
     /// Allocates zeroed records. Sleeps.
     pub(crate) fn new(dev: &Device<Bound>) -> Result<Self> {
-        Ok(Self(Coherent::zeroed_slice(dev, COUNT * STRIDE, GFP_KERNEL)?))
+        Ok(Self(Coherent::zeroed_slice(
+            dev,
+            COUNT * STRIDE,
+            GFP_KERNEL,
+        )?))
     }
 
     /// Bus address of a record.
     pub(crate) fn address(&self, record: Record) -> u64 {
         // CAST: within a page.
-        self.0.dma_address().wrapping_add((record as usize * STRIDE * 4) as u64)
+        self.0
+            .dma_address()
+            .wrapping_add((record as usize * STRIDE * 4) as u64)
     }
 
     /// Writes word 0 or 1 of a record in one access. Ordering is the caller's.

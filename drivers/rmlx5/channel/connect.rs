@@ -180,7 +180,9 @@ impl Core {
         let mut letter = letter;
         for _ in 0..MESSAGES {
             let Some(said) = letter else { break };
-            let Some(answer) = other.hear(said)? else { break };
+            let Some(answer) = other.hear(said)? else {
+                break;
+            };
             letter = self.hear(answer)?;
         }
         self.wake();
@@ -281,8 +283,12 @@ impl Core {
             .saturating_sub(caps.roce_source_port_min.into())
             .saturating_add(1);
         // Any port serves; a connection keeps its own, so that switches keep its packets in order.
-        let port = u32::from(caps.roce_source_port_min)
-            .wrapping_add((hw.qp.number() ^ remote.qpn).wrapping_mul(31).checked_rem(ports).unwrap_or(0));
+        let port = u32::from(caps.roce_source_port_min).wrapping_add(
+            (hw.qp.number() ^ remote.qpn)
+                .wrapping_mul(31)
+                .checked_rem(ports)
+                .unwrap_or(0),
+        );
         Ok(Path {
             remote_qpn: remote.qpn,
             send_psn: inner.psn,
@@ -305,6 +311,7 @@ impl Core {
         if !inner.broken.as_ref().is_some_and(|broken| broken.is_cq()) {
             return Ok(());
         }
+        inner.mute = false;
         inner.flow.disconnected();
         inner.lose_posted();
         self.publish_numbers(None);

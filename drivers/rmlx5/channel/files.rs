@@ -3,7 +3,7 @@
 //!
 //! | file | read | write |
 //! |---|---|---|
-//! | `selftest` | report of the current or last run | options start a run, `stop` ends it |
+//! | `selftest` | report of the current or last run | options start a run, `stop` ends it, `error N` and `overrun N` trouble channel N |
 //! | `endpoint` | one line of JSON for each channel | |
 //! | `peer` | | the other machine's lines connect, `loopback` goes back to pairs |
 //! | `channels` | objects and recovery counters of each channel | |
@@ -21,7 +21,10 @@ use kernel_ext::debugfs::{
 use super::{
     endpoint::Endpoint,
     options::Options,
-    set::Channels, //
+    set::{
+        Channels,
+        Trouble, //
+    }, //
 };
 
 struct Selftest(Arc<Channels>);
@@ -39,12 +42,23 @@ impl Contents for Selftest {
             self.0.stop_run();
             return Ok(());
         }
+        for (word, trouble) in [("error ", Trouble::Error), ("overrun ", Trouble::Overrun)] {
+            if let Some(index) = text.trim().strip_prefix(word) {
+                return self
+                    .0
+                    .make(trouble, index.trim().parse().map_err(|_| EINVAL)?);
+            }
+        }
         let options = Options::parse(text).map_err(|bad| {
             dev_err!(self.0.device.pdev, "selftest: {}\n", format_args!("{bad}"));
             EINVAL
         })?;
         self.0.start_run(options).inspect_err(|error| {
-            dev_err!(self.0.device.pdev, "selftest: not started, error {}\n", error.to_errno());
+            dev_err!(
+                self.0.device.pdev,
+                "selftest: not started, error {}\n",
+                error.to_errno()
+            );
         })
     }
 }
@@ -75,9 +89,18 @@ impl Contents for Peer {
             return self.0.loopback();
         }
         let mut peers = KVec::new();
-        for (number, line) in text.lines().filter(|line| !line.trim().is_empty()).enumerate() {
+        for (number, line) in text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .enumerate()
+        {
             let endpoint = Endpoint::parse(line).map_err(|bad| {
-                dev_err!(self.0.device.pdev, "peer: line {}: {}\n", number + 1, format_args!("{bad}"));
+                dev_err!(
+                    self.0.device.pdev,
+                    "peer: line {}: {}\n",
+                    number + 1,
+                    format_args!("{bad}")
+                );
                 EINVAL
             })?;
             peers.push(endpoint, GFP_KERNEL)?;
@@ -121,7 +144,11 @@ impl Faces {
                 Arc::new(Endpoints(channels.clone()), GFP_KERNEL)?,
             ),
             _peer: File::new(dir, c"peer", Arc::new(Peer(channels.clone()), GFP_KERNEL)?),
-            _channels: File::new(dir, c"channels", Arc::new(List(channels.clone()), GFP_KERNEL)?),
+            _channels: File::new(
+                dir,
+                c"channels",
+                Arc::new(List(channels.clone()), GFP_KERNEL)?,
+            ),
         })
     }
 }

@@ -254,11 +254,6 @@ impl Flow {
         !self.has_rounds() && self.jobs.iter().all(Option::is_none)
     }
 
-    /// Options of the run.
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
-    }
-
     /// A connection begins: its streams start at message 0 and its counter is not known.
     pub(crate) fn connected(&mut self, link: Link) {
         self.link = Some(link);
@@ -534,7 +529,10 @@ impl Flow {
         if let Some(place) = self.jobs.get_mut(slot) {
             *place = place.and_then(|job| {
                 Some(Job {
-                    op: job.op.next().filter(|next| atomic || *next != Op::FetchAdd)?,
+                    op: job
+                        .op
+                        .next()
+                        .filter(|next| atomic || *next != Op::FetchAdd)?,
                     posted: false,
                     ..job
                 })

@@ -47,8 +47,6 @@ use crate::{
 pub(crate) struct Base {
     pd: Pd,
     port: Port,
-    /// The generation it belongs to.
-    pub(crate) generation: u32,
 }
 
 impl Base {
@@ -57,11 +55,7 @@ impl Base {
         let cmd = &device.cmd;
         let pd = Pd::alloc(cmd)?;
         match Port::bring_up(cmd) {
-            Ok(port) => Ok(Self {
-                pd,
-                port,
-                generation: device.recovery.generation(),
-            }),
+            Ok(port) => Ok(Self { pd, port }),
             Err(error) => {
                 pd.dealloc(cmd);
                 Err(error)

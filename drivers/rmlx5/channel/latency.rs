@@ -55,11 +55,6 @@ impl Histogram {
         self.min = self.min.min(other.min);
     }
 
-    /// How many values there are.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
     /// The smallest value; `None` without values.
     pub(crate) fn min(&self) -> Option<u64> {
         (self.count != 0).then_some(self.min)

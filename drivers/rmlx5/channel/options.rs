@@ -86,14 +86,21 @@ impl core::fmt::Display for BadOption {
         match self {
             Self::Name => {
                 f.write_str("options are rounds, sizes, mode, duration, moderation, breaks")
-            },
+            }
             Self::Value(name) => write!(f, "bad value of {name}="),
         }
     }
 }
 
 /// Names of the options.
-const NAMES: [&str; 6] = ["rounds", "sizes", "mode", "duration", "moderation", "breaks"];
+const NAMES: [&str; 6] = [
+    "rounds",
+    "sizes",
+    "mode",
+    "duration",
+    "moderation",
+    "breaks",
+];
 /// Largest period that a CQ context holds, in microseconds.
 const MAX_PERIOD_US: u64 = 0xfff;
 /// Longest run: a day.
@@ -148,15 +155,16 @@ impl Options {
                 // CAST: bounded by MAX_DURATION.
                 3 => {
                     options.duration = number(value, 1, MAX_DURATION.into())
-                        .ok_or(BadOption::Value("duration"))? as u32
+                        .ok_or(BadOption::Value("duration"))?
+                        as u32
                 }
                 4 => {
                     options.moderation = moderation(value).ok_or(BadOption::Value("moderation"))?
                 }
                 // CAST: bounded by u32::MAX.
                 _ => {
-                    options.breaks = number(value, 0, u32::MAX.into())
-                        .ok_or(BadOption::Value("breaks"))? as u32
+                    options.breaks =
+                        number(value, 0, u32::MAX.into()).ok_or(BadOption::Value("breaks"))? as u32
                 }
             }
         }

@@ -43,8 +43,6 @@ pub(super) enum Cause {
     Malformed(&'static str, u32),
     /// The driver could not do what it had to.
     Driver(Error),
-    /// Asked for by a person or by the end of a device generation.
-    Restart,
 }
 
 impl fmt::Display for Cause {
@@ -71,7 +69,6 @@ impl fmt::Display for Cause {
             Self::CqAccess => f.write_str("CQ access violation"),
             Self::Malformed(what, value) => write!(f, "malformed completion: {what} {value:#x}"),
             Self::Driver(error) => write!(f, "error {}", error.to_errno()),
-            Self::Restart => f.write_str("restart"),
         }
     }
 }
@@ -156,7 +153,9 @@ impl Inner {
 
     /// The connection is up (again).
     pub(super) fn mended(&mut self) {
-        let Some(broken) = self.broken.take() else { return };
+        let Some(broken) = self.broken.take() else {
+            return;
+        };
         let us = now_ns().saturating_sub(broken.ns) / 1000;
         self.steps.recovered = self.steps.recovered.wrapping_add(1);
         self.steps.last_us = us;

@@ -9,11 +9,22 @@ use core::fmt::{
 use kernel::sync::atomic::ordering::Relaxed;
 
 use super::{
+    endpoint::{
+        Gid,
+        Mac, //
+    },
     flow::Op,
     latency::Histogram,
     set::Channels,
     tally::Tally,
     Core, //
+};
+use crate::{
+    port::{
+        Link,
+        Port, //
+    },
+    qp::state::QpState, //
 };
 
 /// Nanoseconds as microseconds with one digit.
@@ -64,7 +75,11 @@ fn tally(f: &mut impl Write, tally: &Tally) -> fmt::Result {
     for op in Op::ALL {
         write!(f, " {}={}", op.name(), tally.of(op).ops)?;
     }
-    write!(f, " received={} received_imm={}", tally.messages, tally.immediates)
+    write!(
+        f,
+        " received={} received_imm={}",
+        tally.messages, tally.immediates
+    )
 }
 
 /// What all channels did together.
@@ -86,7 +101,11 @@ impl Core {
     fn report(&self, f: &mut impl Write, sum: &mut Sum) -> fmt::Result {
         let inner = self.inner.lock();
         let account = &inner.flow.tally;
-        let interrupts: u64 = self.events.load(Relaxed).wrapping_sub(inner.events_before).into();
+        let interrupts: u64 = self
+            .events
+            .load(Relaxed)
+            .wrapping_sub(inner.events_before)
+            .into();
         write!(f, "channel {} vector={} ", self.index, self.vector)?;
         tally(f, account)?;
         latency(f, &account.latency)?;
@@ -117,7 +136,9 @@ impl Core {
                 f,
                 " qpn={:#x} state={} cqn={:#x} depth={} sq={} rq={}",
                 hw.qp.number(),
-                hw.qp.state().name(),
+                hw.qp
+                    .query(&self.device.cmd)
+                    .map_or("unknown", QpState::name),
                 hw.cq.number(),
                 hw.cq.entries(),
                 hw.qp.sq().used(),
@@ -200,9 +221,24 @@ impl Channels {
         Ok(())
     }
 
-    /// Objects and recovery counters of each channel.
+    /// The port, and objects and recovery counters of each channel. Asks the device.
     pub(super) fn describe(&self, f: &mut impl Write) -> fmt::Result {
-        for channel in self.set.lock().channels.iter() {
+        let set = self.set.lock();
+        if let Some(identity) = set.identity() {
+            writeln!(
+                f,
+                "port mac={} gid={} mtu={} link={}",
+                Mac(&identity.mac),
+                Gid(&identity.gid()),
+                identity.path_mtu(),
+                match Port::link(&self.device.cmd) {
+                    Ok(Link::Up) => "up",
+                    Ok(Link::Down) => "down",
+                    Err(_) => "unknown",
+                }
+            )?;
+        }
+        for channel in set.channels.iter() {
             channel.core.describe(f)?;
         }
         Ok(())

@@ -116,13 +116,15 @@ impl Core {
     fn poll(&self, inner: &mut Inner) -> u32 {
         let mut found = 0;
         while found < BATCH {
-            let Some(cqe) = inner.hw.as_mut().and_then(|hw| hw.cq.poll()) else { break };
+            let Some(cqe) = inner.hw.as_mut().and_then(|hw| hw.cq.poll()) else {
+                break;
+            };
             found += 1;
             self.complete(inner, cqe);
         }
         if found != 0 {
             inner.completions = inner.completions.wrapping_add(found.into());
-            if let Some(hw) = &inner.hw {
+            if let Some(hw) = inner.hw.as_ref().filter(|_| !inner.mute) {
                 if let Err(error) = hw.cq.publish(&inner.area.records) {
                     inner.break_up(Cause::Driver(error));
                 }
@@ -135,7 +137,10 @@ impl Core {
     /// was just reset.
     pub(super) fn drain(&self, inner: &mut Inner) {
         // One lap and one batch are more than a QP of this size can leave behind.
-        let limit = inner.hw.as_ref().map_or(0, |hw| hw.cq.entries() / BATCH + 1);
+        let limit = inner
+            .hw
+            .as_ref()
+            .map_or(0, |hw| hw.cq.entries() / BATCH + 1);
         for _ in 0..limit {
             if self.poll(inner) == 0 {
                 return;
@@ -148,7 +153,9 @@ impl Core {
         let Some(hw) = inner.hw.as_mut() else { return };
         let number = hw.qp.number();
         match cqe {
-            Cqe::Requester { qpn, wqe_counter, .. } if qpn == number => {
+            Cqe::Requester {
+                qpn, wqe_counter, ..
+            } if qpn == number => {
                 let Some(upto) = hw.qp.sq().locate(wqe_counter) else {
                     return self.malformed(inner, "send completion", wqe_counter.into());
                 };
@@ -167,7 +174,12 @@ impl Core {
                     self.judge(inner, result);
                 }
             }
-            Cqe::Responder { qpn, wqe_counter, byte_cnt, kind } if qpn == number => {
+            Cqe::Responder {
+                qpn,
+                wqe_counter,
+                byte_cnt,
+                kind,
+            } if qpn == number => {
                 let Some(upto) = hw.qp.rq().locate(wqe_counter) else {
                     return self.malformed(inner, "receive completion", wqe_counter.into());
                 };
@@ -268,7 +280,9 @@ impl Core {
             inner.flow.stop();
         }
         while hw.qp.sq().free() != 0 {
-            let Some((request, ticket)) = inner.flow.next(&inner.area) else { break };
+            let Some((request, ticket)) = inner.flow.next(&inner.area) else {
+                break;
+            };
             let slot = hw.qp.post_send(&request, Signal::Completion)?;
             if let Some(place) = inner.posted.get_mut(slot) {
                 *place = Some(Posted {
@@ -285,7 +299,10 @@ impl Core {
 const FAULT_LINES: u64 = 4;
 
 fn hw_slot(inner: &Inner, at: mlx5_hw::ring::Counter) -> usize {
-    inner.hw.as_ref().map_or(usize::MAX, |hw| hw.qp.sq().slot(at))
+    inner
+        .hw
+        .as_ref()
+        .map_or(usize::MAX, |hw| hw.qp.sq().slot(at))
 }
 
 impl Inner {

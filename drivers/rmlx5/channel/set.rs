@@ -50,6 +50,7 @@ use crate::{
         Listener,
         QpEvent, //
     },
+    port::Identity,
     recovery::{
         Participant,
         State, //
@@ -121,6 +122,13 @@ pub(super) struct Set {
     pub(super) retired_channels: u32,
 }
 
+impl Set {
+    /// Who the card is, once channels are in use.
+    pub(super) fn identity(&self) -> Option<&Identity> {
+        self.base.as_ref().map(Base::identity)
+    }
+}
+
 /// The channels of a card.
 #[pin_data]
 pub(crate) struct Channels {
@@ -132,6 +140,15 @@ pub(crate) struct Channels {
     /// Files and the ib_device; they refer to this value until close.
     #[pin]
     faces: Mutex<Option<super::files::Faces>>,
+}
+
+/// Trouble that a person can make for a channel.
+#[derive(Clone, Copy)]
+pub(super) enum Trouble {
+    /// Its QP goes to ERROR (2ERR).
+    Error,
+    /// It does not tell the device any more which CQEs it has read, until the CQ overruns.
+    Overrun,
 }
 
 /// Why a knob refuses a value.
@@ -290,6 +307,16 @@ impl Channels {
         }
     }
 
+    /// Makes trouble for a channel, to see it come back. Sleeps.
+    pub(super) fn make(&self, trouble: Trouble, index: usize) -> Result {
+        let set = self.set.lock();
+        self.must_be_up()?;
+        let channel = set.channels.get(index).ok_or(EINVAL)?;
+        channel.core.make(trouble)?;
+        channel.wake();
+        Ok(())
+    }
+
     /// The endpoints of all channels. Makes the channels if need be. Sleeps.
     pub(crate) fn endpoints(&self) -> Result<KVec<Endpoint>> {
         let mut set = self.set.lock();
@@ -413,7 +440,12 @@ impl Channels {
             channel.wake();
         }
         let deadline = Deadline::after(DRAIN);
-        while set.channels.iter().skip(count).any(|channel| !channel.core.is_idle()) {
+        while set
+            .channels
+            .iter()
+            .skip(count)
+            .any(|channel| !channel.core.is_idle())
+        {
             // Nothing moves when the device is lost.
             if deadline.is_over() || self.device.recovery.state() != State::Up {
                 dev_warn!(self.device.pdev, "channels do not finish, taken away\n");
@@ -574,11 +606,31 @@ impl Core {
         if moderation != inner.moderation {
             if let Some(hw) = &inner.hw {
                 if let Err(error) = hw.cq.moderate(&self.device.cmd, moderation) {
-                    dev_warn!(self.device.pdev, "channel {}: moderation: {}\n", self.index, error);
+                    dev_warn!(
+                        self.device.pdev,
+                        "channel {}: moderation: {}\n",
+                        self.index,
+                        error
+                    );
                     return;
                 }
             }
             inner.moderation = moderation;
+        }
+    }
+
+    fn make(&self, trouble: Trouble) -> Result {
+        let mut inner = self.inner.lock();
+        match trouble {
+            // Everything that is posted is flushed, and that is how the channel finds out.
+            Trouble::Error => {
+                let hw = inner.hw.as_mut().ok_or(ENODEV)?;
+                hw.qp.fail(&self.device.cmd)
+            }
+            Trouble::Overrun => {
+                inner.mute = true;
+                Ok(())
+            }
         }
     }
 

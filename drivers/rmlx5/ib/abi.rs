@@ -46,9 +46,21 @@ pub(super) fn open_context(device: &Device, mut udata: Udata<'_>) -> Result {
     let length = udata.response_len().min(RESPONSE);
     let mut bytes = [0u8; RESPONSE];
     let answer: &mut [u8] = &mut bytes;
-    put(answer, wire!(mlx5_ib_alloc_ucontext_resp, qp_tab_size), 1 << caps.log_max_qp)?;
-    put(answer, wire!(mlx5_ib_alloc_ucontext_resp, bf_reg_size), 1 << caps.log_bf_register)?;
-    put(answer, wire!(mlx5_ib_alloc_ucontext_resp, cache_line_size), CACHE_LINE)?;
+    put(
+        answer,
+        wire!(mlx5_ib_alloc_ucontext_resp, qp_tab_size),
+        1 << caps.log_max_qp,
+    )?;
+    put(
+        answer,
+        wire!(mlx5_ib_alloc_ucontext_resp, bf_reg_size),
+        1 << caps.log_bf_register,
+    )?;
+    put(
+        answer,
+        wire!(mlx5_ib_alloc_ucontext_resp, cache_line_size),
+        CACHE_LINE,
+    )?;
     put(
         answer,
         wire!(mlx5_ib_alloc_ucontext_resp, max_sq_desc_sz),
@@ -60,8 +72,16 @@ pub(super) fn open_context(device: &Device, mut udata: Udata<'_>) -> Result {
         caps.max_receive_wqe.into(),
     )?;
     let wqes = 1 << caps.log_max_qp_size;
-    put(answer, wire!(mlx5_ib_alloc_ucontext_resp, max_send_wqebb), wqes)?;
-    put(answer, wire!(mlx5_ib_alloc_ucontext_resp, max_recv_wr), wqes)?;
+    put(
+        answer,
+        wire!(mlx5_ib_alloc_ucontext_resp, max_send_wqebb),
+        wqes,
+    )?;
+    put(
+        answer,
+        wire!(mlx5_ib_alloc_ucontext_resp, max_recv_wr),
+        wqes,
+    )?;
     put(answer, wire!(mlx5_ib_alloc_ucontext_resp, num_ports), 1)?;
     // CAST: a few dozen.
     put(
@@ -76,6 +96,10 @@ pub(super) fn open_context(device: &Device, mut udata: Udata<'_>) -> Result {
     )?;
     // CAST, below: 12 is the shift of a UAR page.
     put(answer, wire!(mlx5_ib_alloc_ucontext_resp, log_uar_size), 12)?;
-    put(answer, wire!(mlx5_ib_alloc_ucontext_resp, num_uars_per_page), 1)?;
+    put(
+        answer,
+        wire!(mlx5_ib_alloc_ucontext_resp, num_uars_per_page),
+        1,
+    )?;
     udata.respond_bytes(bytes.get(..length).ok_or(EINVAL)?)
 }

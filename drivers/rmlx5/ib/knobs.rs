@@ -41,13 +41,31 @@ fn refuse(data: &Data, name: &str, value: u32, refusal: Refusal) -> Error {
     let pdev = &data.device.pdev;
     match refusal {
         Refusal::Range { min, max } => {
-            dev_err!(pdev, "{}: {} is not between {} and {}\n", name, value, min, max)
+            dev_err!(
+                pdev,
+                "{}: {} is not between {} and {}\n",
+                name,
+                value,
+                min,
+                max
+            )
         }
         Refusal::Odd => {
-            dev_err!(pdev, "{}: {} is odd, loopback pairs need an even number\n", name, value)
+            dev_err!(
+                pdev,
+                "{}: {} is odd, loopback pairs need an even number\n",
+                name,
+                value
+            )
         }
         Refusal::Error(error) => {
-            dev_err!(pdev, "{}: {} is not possible, error {}\n", name, value, error.to_errno())
+            dev_err!(
+                pdev,
+                "{}: {} is not possible, error {}\n",
+                name,
+                value,
+                error.to_errno()
+            )
         }
     }
     refusal.errno()
@@ -80,17 +98,18 @@ static CQ_SIZE: Attribute<Owner> = Attribute::rw(
     },
 );
 
-static IRQ_AFFINITY_LIST: Attribute<Owner> = Attribute::ro(
-    c"irq_affinity_list",
-    |data: Pin<&Data>, out| {
-        let vectors = data.device.eqs().map_or(&[][..], |eqs| eqs.completion_vectors());
+static IRQ_AFFINITY_LIST: Attribute<Owner> =
+    Attribute::ro(c"irq_affinity_list", |data: Pin<&Data>, out| {
+        let vectors = data
+            .device
+            .eqs()
+            .map_or(&[][..], |eqs| eqs.completion_vectors());
         for (index, vector) in vectors.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
             out.write_fmt(fmt!("{}{}", comma, vector.number()))?;
         }
         Ok(out.write_fmt(fmt!("\n"))?)
-    },
-);
+    });
 
 static MAX_CQE: Attribute<Owner> = Attribute::ro(c"max_cqe", |data: Pin<&Data>, out| {
     show(out, data.limits()?.max_cqe.into())

@@ -123,7 +123,10 @@ impl Command for InitToRtr<'_> {
                     .set(field!(qpc, next_rcv_psn), path.receive_psn.into())
                     .set(field!(qpc, min_rnr_nak), RNR_TIMER.into())
                     .set(field!(qpc, log_rra_max), path.log_responder_depth.into())
-                    .set(field!(qpc, atomic_mode), raw::MLX5_QPC_ATOMIC_MODE_IB_SPEC.into())
+                    .set(
+                        field!(qpc, atomic_mode),
+                        raw::MLX5_QPC_ATOMIC_MODE_IB_SPEC.into(),
+                    )
                     .set_flag(field!(qpc, rre), true)
                     .set_flag(field!(qpc, rwe), true)
                     .set_flag(field!(qpc, rae), true)
@@ -202,7 +205,10 @@ impl Command for QueryQp {
 /// What every transition carries, as the C driver does.
 fn common(qpc: &mut Mut<'_, ifc::qpc>, qp: &Qp) {
     qpc.set(field!(qpc, st), raw::MLX5_QP_ST_RC.into())
-        .set(field!(qpc, pm_state), raw::MLX5_QPC_PM_STATE_MIGRATED.into())
+        .set(
+            field!(qpc, pm_state),
+            raw::MLX5_QPC_PM_STATE_MIGRATED.into(),
+        )
         .set(field!(qpc, pd), qp.pd.into())
         .set(field!(qpc, cqn_snd), qp.cqn.into())
         .set(field!(qpc, cqn_rcv), qp.cqn.into());
@@ -215,7 +221,10 @@ fn address(ads: &mut Mut<'_, ifc::ads>, path: &Path) {
         .set(field!(ads, udp_sport), path.source_port.into())
         .set(field!(ads, vhca_port_num), PORT.into())
         .set(field!(ads, rmac_47_32), u16::from_be_bytes([m0, m1]).into())
-        .set(field!(ads, rmac_31_0), u32::from_be_bytes([m2, m3, m4, m5]).into());
+        .set(
+            field!(ads, rmac_31_0),
+            u32::from_be_bytes([m2, m3, m4, m5]).into(),
+        );
     ads.raw(span!(ads, rgid_rip)).copy_from_slice(&path.gid);
 }
 

@@ -19,6 +19,48 @@ test_bad_key() {
 	echo "# slowest recovery: $(steps max | sort -n | tail -n 1) us, indeterminate $(total indeterminate)"
 }
 
+# A QP in ERROR for no reason of its own (2ERR from outside): flushed, and back.
+test_forced_error() {
+	fresh && start duration=30 sizes=64 && sleep 1 || return
+	for n in 0 3 6; do
+		echo "error $n" >"$FILES/selftest" || return
+	done
+	sleep 1
+	echo stop >"$FILES/selftest"
+	finish 60 || return
+	[ "$(total recovered)" -ge 3 ] || fail "recovered $(total recovered)"
+	expect states RTS "$(steps state | sort -u)"
+}
+
+# The card finds a QP context broken: "QP Catastrophic Error".
+test_context_fault() {
+	fresh && start duration=30 sizes=64 && sleep 1 || return
+	log_mark fault
+	qpn=$(steps qpn | head -n 1)
+	host card 0 inject qp-context "qpn=$qpn" || return
+	sleep 2
+	echo stop >"$FILES/selftest"
+	finish 60 || return
+	log_since fault | grep -q 'in ERROR: QP Catastrophic Error' || fail "no line about it"
+	expect catastrophic 1 "$(steps catastrophic | sum)" && expect states RTS "$(steps state | sort -u)"
+}
+
+# A CQ whose reader does not say how far it got overruns: said once, and the channel goes on with a
+# new CQ and a new QP.
+test_cq_overrun() {
+	fresh && echo 256 >"$(IB)/resource/cq_size" && start duration=60 sizes=64 && sleep 1 || return
+	log_mark overrun
+	cqn=$(steps cqn | head -n 1)
+	echo "overrun 0" >"$FILES/selftest" || return
+	until_is 20 1 sh -c "sed -n 's/^channel 0 .* overruns=\([0-9]*\).*/\1/p' $FILES/channels" || return
+	sleep 1
+	echo stop >"$FILES/selftest"
+	finish 60 || return
+	expect "lines about it" 1 "$(log_since overrun | grep -c 'CQ Overrun')" &&
+		expect overruns 1 "$(steps overruns | sum)" && expect states RTS "$(steps state | sort -u)" || return
+	[ "$cqn" != "$(steps cqn | head -n 1)" ] || fail "the old CQ is still in use"
+}
+
 # A thousand in a row on one pair: no object more than before, epochs and counters agree.
 test_thousand() {
 	fresh && echo 2 >"$(IB)/num_qps" || return
