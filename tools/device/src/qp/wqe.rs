@@ -132,8 +132,6 @@ pub enum BadWqe {
     Qpn { found: u32, expected: u32 },
     #[error("completion code {0}")]
     Report(u8),
-    #[error("address vector without GRH")]
-    NoGrh,
     #[error("atomic result of {0} bytes")]
     AtomicSize(u64),
     #[error("inline data in a request that receives data")]
@@ -327,10 +325,9 @@ impl Av {
         let short = BadWqe::Short(NAME);
         let value = |member| get::<raw::mlx5_av>(bytes, member).ok_or(short);
         let array = |at: usize, len: usize| bytes.get(at..at + len).ok_or(short);
+        // Bit 30 says "with GRH" on InfiniBand. RoCE always has one, and the bit is reserved:
+        // mlx5_ib sets it (ah.c, create_ib_ah), libmlx5 does not (verbs.c, mlx5_create_ah).
         let grh = value(wire!(mlx5_av, grh_gid_fl))?;
-        if grh & 1 << 30 == 0 {
-            return Err(BadWqe::NoGrh);
-        }
         let rmac = core::mem::offset_of!(raw::mlx5_av, rmac);
         let rgid = core::mem::offset_of!(raw::mlx5_av, rgid);
         // CAST: each member is as wide as the type it becomes, or masked to it.
