@@ -219,7 +219,20 @@ impl Hca {
 
     /// Every object, one line each.
     pub fn dump(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut lines = vec![self.vport.describe()];
+        lines.extend(self.roce.iter().map(|(index, entry)| {
+            let address = std::net::Ipv6Addr::from(entry.address);
+            let mac = crate::vport::mac_text(&entry.mac);
+            format!(
+                "RoCE address {index}: {address} MAC {mac} v{}",
+                entry.version
+            )
+        }));
+        lines.extend(
+            self.q_counters
+                .iter()
+                .map(|(set, counter)| format!("Q counter {set}: {}", counter.describe())),
+        );
         lines.extend(self.eqs.iter().map(|(eqn, eq)| eq.describe(eqn)));
         lines.extend(self.cqs.iter().map(|(cqn, cq)| cq.describe(cqn)));
         lines.extend(self.mkeys.iter().map(|(index, mkey)| mkey.describe(index)));

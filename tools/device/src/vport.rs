@@ -156,10 +156,33 @@ impl Vport {
         u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
     }
 
+    /// One line for a dump.
+    pub fn describe(&self) -> String {
+        format!(
+            "vport: MAC {} link {} RoCE {} mtu {} port mtu {} unicast {} multicast {} promisc {}{}{}",
+            mac_text(&self.mac),
+            if self.link_up() { "up" } else { "down" },
+            if self.roce_en { "on" } else { "off" },
+            self.mtu,
+            self.port_mtu,
+            self.uc_list.len(),
+            self.mc_list.len(),
+            u8::from(self.promisc_uc),
+            u8::from(self.promisc_mc),
+            u8::from(self.promisc_all),
+        )
+    }
+
     /// Whether frames can pass.
     pub fn link_up(&self) -> bool {
         self.admin_up && self.signal
     }
+}
+
+/// A MAC address as people write it.
+pub fn mac_text(mac: &[u8; 6]) -> String {
+    let bytes: Vec<String> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
 }
 
 impl Hca {

@@ -27,7 +27,7 @@ fn set_endianness(hca: &mut Hca, data: &[u8]) -> Result<(), Refused> {
             hca.host_endianness = 0;
             Ok(())
         }
-        _ => refuse!(BadParam, 7, "HOST_ENDIANNESS: only little endian hosts"),
+        _ => refuse!(BadParam, 0x10, "HOST_ENDIANNESS: only little endian hosts"),
     }
 }
 

@@ -48,7 +48,7 @@ fn write(hca: &mut Hca, input: &[u8]) -> Result<(), Refused> {
     let up = match input.get(field!(paos_reg, admin_status)) {
         UP => true,
         DOWN => false,
-        other => refuse!(BadParam, 7, "PAOS: admin status {other}"),
+        other => refuse!(BadParam, 0x20, "PAOS: admin status {other}"),
     };
     hca.change_link(|vport| vport.admin_up = up);
     Ok(())

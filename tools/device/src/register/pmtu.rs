@@ -39,7 +39,7 @@ fn write(hca: &mut Hca, input: &[u8]) -> Result<(), Refused> {
     let mtu = input.get(field!(pmtu_reg, admin_mtu));
     let max = hca.env.profile.port.max_mtu;
     if !(MIN..=u64::from(max)).contains(&mtu) {
-        refuse!(BadParam, 7, "PMTU: {mtu} is not between {MIN} and {max}");
+        refuse!(BadParam, 0x30, "PMTU: {mtu} is not between {MIN} and {max}");
     }
     // CAST: 16 bits.
     hca.vport.port_mtu = mtu as u16;

@@ -32,7 +32,7 @@ fn read(hca: &mut Hca, input: &[u8], output: &mut [u8]) -> Result<(), Refused> {
     let input = view::<ifc::ppcnt_reg>(input)?;
     own_port(input.get(field!(ppcnt_reg, local_port)))?;
     if input.flag(field!(ppcnt_reg, clr)) {
-        refuse!(BadParam, 7, "PPCNT: clearing is not offered");
+        refuse!(BadParam, 0x50, "PPCNT: clearing is not offered");
     }
     let group = input.get32(field!(ppcnt_reg, grp));
     let start = span!(ppcnt_reg, counter_set).offset();
@@ -47,7 +47,7 @@ fn read(hca: &mut Hca, input: &[u8], output: &mut [u8]) -> Result<(), Refused> {
         | raw::MLX5_PER_PRIORITY_COUNTERS_GROUP
         | raw::MLX5_PER_TRAFFIC_CLASS_COUNTERS_GROUP
         | raw::MLX5_PHYSICAL_LAYER_COUNTERS_GROUP => {}
-        other => refuse!(BadParam, 8, "PPCNT: group {other:#x} is not offered"),
+        other => refuse!(BadParam, 0x51, "PPCNT: group {other:#x} is not offered"),
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ fn read(hca: &mut Hca, input: &[u8], output: &mut [u8]) -> Result<(), Refused> {
     own_port(input.get(field!(ptys_reg, local_port)))?;
     let mask = input.get(field!(ptys_reg, proto_mask));
     if mask & !0x5 != 0 || mask == 0 {
-        refuse!(BadParam, 7, "PTYS: protocol mask {mask:#x}");
+        refuse!(BadParam, 0x40, "PTYS: protocol mask {mask:#x}");
     }
     let mut output = view_mut::<ifc::ptys_reg>(output)?;
     // Asked for InfiniBand, an Ethernet port answers with nothing.
