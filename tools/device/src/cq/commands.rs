@@ -31,13 +31,12 @@ const STRIDE_128_PAD: u32 = 2;
 const OPMOD_MODERATION: u16 = 0;
 const OPMOD_RESIZE: u16 = 1;
 
-// CAST: bindgen types the enumerators by their values.
-const MASK_PERIOD: u32 = raw::MLX5_CQ_MODIFY_PERIOD as u32;
-const MASK_COUNT: u32 = raw::MLX5_CQ_MODIFY_COUNT as u32;
-const MASK_PERIOD_MODE: u32 = raw::MLX5_CQ_MODIFY_PERIOD_MODE as u32;
-const MASK_RESIZE: u32 = (raw::MLX5_MODIFY_CQ_MASK_LOG_SIZE
+const MASK_PERIOD: u32 = raw::MLX5_CQ_MODIFY_PERIOD;
+const MASK_COUNT: u32 = raw::MLX5_CQ_MODIFY_COUNT;
+const MASK_PERIOD_MODE: u32 = raw::MLX5_CQ_MODIFY_PERIOD_MODE;
+const MASK_RESIZE: u32 = raw::MLX5_MODIFY_CQ_MASK_LOG_SIZE
     | raw::MLX5_MODIFY_CQ_MASK_PG_OFFSET
-    | raw::MLX5_MODIFY_CQ_MASK_PG_SIZE) as u32;
+    | raw::MLX5_MODIFY_CQ_MASK_PG_SIZE;
 
 /// Geometry of the ring that a context describes.
 struct Geometry {

@@ -60,7 +60,8 @@ impl Command for CreateMkey {
         let pd = mkey.pd;
         mkey.holds_pd = hca.pds.get(pd).is_some();
         // A key in free state gets its PD with the work request that enables it.
-        if !mkey.holds_pd && !(mkey.free && pd == 0) {
+        let nobody = mkey.free && pd == 0;
+        if !mkey.holds_pd && !nobody {
             hca.pds.find(pd)?;
         }
         let holds_pd = mkey.holds_pd;

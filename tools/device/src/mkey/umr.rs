@@ -42,24 +42,23 @@ const CHECK_FREE: u8 = 0x40;
 const CHECK_NOT_FREE: u8 = 0x20;
 const OFFSET_EN: u8 = 0x10;
 
-// CAST: bindgen types the enumerators by their values; all are bits of a 64-bit mask.
-const LEN: u64 = raw::MLX5_MKEY_MASK_LEN as u64;
-const PAGE_SIZE: u64 = raw::MLX5_MKEY_MASK_PAGE_SIZE as u64;
-const PAGE_SIZE_5: u64 = raw::MLX5_MKEY_MASK_PAGE_SIZE_5 as u64;
-const START: u64 = raw::MLX5_MKEY_MASK_START_ADDR as u64;
-const PD: u64 = raw::MLX5_MKEY_MASK_PD as u64;
-const RINVAL: u64 = raw::MLX5_MKEY_MASK_EN_RINVAL as u64;
-const KEY: u64 = raw::MLX5_MKEY_MASK_KEY as u64;
-const QPN: u64 = raw::MLX5_MKEY_MASK_QPN as u64;
-const LR: u64 = raw::MLX5_MKEY_MASK_LR as u64;
-const LW: u64 = raw::MLX5_MKEY_MASK_LW as u64;
-const RR: u64 = raw::MLX5_MKEY_MASK_RR as u64;
-const RW: u64 = raw::MLX5_MKEY_MASK_RW as u64;
-const ATOMIC: u64 = raw::MLX5_MKEY_MASK_A as u64;
-const SMALL_FENCE: u64 = raw::MLX5_MKEY_MASK_SMALL_FENCE as u64;
-const FREE: u64 = raw::MLX5_MKEY_MASK_FREE as u64;
-const RELAXED: u64 = raw::MLX5_MKEY_MASK_RELAXED_ORDERING_WRITE as u64
-    | raw::MLX5_MKEY_MASK_RELAXED_ORDERING_READ as u64;
+const LEN: u64 = raw::MLX5_MKEY_MASK_LEN;
+const PAGE_SIZE: u64 = raw::MLX5_MKEY_MASK_PAGE_SIZE;
+const PAGE_SIZE_5: u64 = raw::MLX5_MKEY_MASK_PAGE_SIZE_5;
+const START: u64 = raw::MLX5_MKEY_MASK_START_ADDR;
+const PD: u64 = raw::MLX5_MKEY_MASK_PD;
+const RINVAL: u64 = raw::MLX5_MKEY_MASK_EN_RINVAL;
+const KEY: u64 = raw::MLX5_MKEY_MASK_KEY;
+const QPN: u64 = raw::MLX5_MKEY_MASK_QPN;
+const LR: u64 = raw::MLX5_MKEY_MASK_LR;
+const LW: u64 = raw::MLX5_MKEY_MASK_LW;
+const RR: u64 = raw::MLX5_MKEY_MASK_RR;
+const RW: u64 = raw::MLX5_MKEY_MASK_RW;
+const ATOMIC: u64 = raw::MLX5_MKEY_MASK_A;
+const SMALL_FENCE: u64 = raw::MLX5_MKEY_MASK_SMALL_FENCE;
+const FREE: u64 = raw::MLX5_MKEY_MASK_FREE;
+const RELAXED: u64 = raw::MLX5_MKEY_MASK_RELAXED_ORDERING_WRITE
+    | raw::MLX5_MKEY_MASK_RELAXED_ORDERING_READ;
 /// Fields that a request may change here. Signature fields (BSF, signature errors) are not there.
 const KNOWN: u64 = LEN
     | PAGE_SIZE

@@ -162,7 +162,8 @@ fn parse(
     }
     let pd = qpc.get32(field!(qpc, pd));
     let holds_pd = hca.pds.get(pd).is_some();
-    if !holds_pd && !(kind == Kind::Umr && pd == 0) {
+    let late = kind == Kind::Umr && pd == 0;
+    if !holds_pd && !late {
         hca.pds.find(pd)?;
     }
     let uar = qpc.get32(field!(qpc, uar_page));

@@ -30,26 +30,25 @@ struct Rule {
     optional: u32,
 }
 
-// CAST: bindgen types the enumerators by their values.
 mod bit {
     use mlx5_hw::raw;
-    pub(super) const ALT_PATH: u32 = raw::MLX5_QP_OPTPAR_ALT_ADDR_PATH as u32;
-    pub(super) const RRE: u32 = raw::MLX5_QP_OPTPAR_RRE as u32;
-    pub(super) const RAE: u32 = raw::MLX5_QP_OPTPAR_RAE as u32;
-    pub(super) const RWE: u32 = raw::MLX5_QP_OPTPAR_RWE as u32;
-    pub(super) const PKEY: u32 = raw::MLX5_QP_OPTPAR_PKEY_INDEX as u32;
-    pub(super) const QKEY: u32 = raw::MLX5_QP_OPTPAR_Q_KEY as u32;
-    pub(super) const RNR: u32 = raw::MLX5_QP_OPTPAR_RNR_TIMEOUT as u32;
-    pub(super) const PATH: u32 = raw::MLX5_QP_OPTPAR_PRIMARY_ADDR_PATH as u32;
-    pub(super) const SRA: u32 = raw::MLX5_QP_OPTPAR_SRA_MAX as u32;
-    pub(super) const RRA: u32 = raw::MLX5_QP_OPTPAR_RRA_MAX as u32;
-    pub(super) const PM: u32 = raw::MLX5_QP_OPTPAR_PM_STATE as u32;
-    pub(super) const RETRY: u32 = raw::MLX5_QP_OPTPAR_RETRY_COUNT as u32;
-    pub(super) const RNR_RETRY: u32 = raw::MLX5_QP_OPTPAR_RNR_RETRY as u32;
-    pub(super) const TIMEOUT: u32 = raw::MLX5_QP_OPTPAR_ACK_TIMEOUT as u32;
-    pub(super) const LAG: u32 = raw::MLX5_QP_OPTPAR_LAG_TX_AFF as u32;
-    pub(super) const PORT: u32 = raw::MLX5_QP_OPTPAR_PRI_PORT as u32;
-    pub(super) const COUNTER: u32 = raw::MLX5_QP_OPTPAR_COUNTER_SET_ID as u32;
+    pub(super) const ALT_PATH: u32 = raw::MLX5_QP_OPTPAR_ALT_ADDR_PATH;
+    pub(super) const RRE: u32 = raw::MLX5_QP_OPTPAR_RRE;
+    pub(super) const RAE: u32 = raw::MLX5_QP_OPTPAR_RAE;
+    pub(super) const RWE: u32 = raw::MLX5_QP_OPTPAR_RWE;
+    pub(super) const PKEY: u32 = raw::MLX5_QP_OPTPAR_PKEY_INDEX;
+    pub(super) const QKEY: u32 = raw::MLX5_QP_OPTPAR_Q_KEY;
+    pub(super) const RNR: u32 = raw::MLX5_QP_OPTPAR_RNR_TIMEOUT;
+    pub(super) const PATH: u32 = raw::MLX5_QP_OPTPAR_PRIMARY_ADDR_PATH;
+    pub(super) const SRA: u32 = raw::MLX5_QP_OPTPAR_SRA_MAX;
+    pub(super) const RRA: u32 = raw::MLX5_QP_OPTPAR_RRA_MAX;
+    pub(super) const PM: u32 = raw::MLX5_QP_OPTPAR_PM_STATE;
+    pub(super) const RETRY: u32 = raw::MLX5_QP_OPTPAR_RETRY_COUNT;
+    pub(super) const RNR_RETRY: u32 = raw::MLX5_QP_OPTPAR_RNR_RETRY;
+    pub(super) const TIMEOUT: u32 = raw::MLX5_QP_OPTPAR_ACK_TIMEOUT;
+    pub(super) const LAG: u32 = raw::MLX5_QP_OPTPAR_LAG_TX_AFF;
+    pub(super) const PORT: u32 = raw::MLX5_QP_OPTPAR_PRI_PORT;
+    pub(super) const COUNTER: u32 = raw::MLX5_QP_OPTPAR_COUNTER_SET_ID;
 }
 
 /// Fields behind single bits of the mask. The paths are handled apart.

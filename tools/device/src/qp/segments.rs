@@ -131,6 +131,11 @@ impl Segments {
         self.len
     }
 
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Whether some bytes stood in the request.
     pub fn has_inline(&self) -> bool {
         !self.inline.is_empty()

@@ -227,7 +227,7 @@ impl Wqe {
             Ok(part)
         };
         let mut av = None;
-        if queue == Queue::Ud && u32::from(control.opcode) != raw::MLX5_OPCODE_NOP as u32 {
+        if queue == Queue::Ud && u32::from(control.opcode) != raw::MLX5_OPCODE_NOP {
             av = Some(Av::parse(segment(48, "address vector")?)?);
         }
         let op = Self::operation(&control, queue, &mut segment)?;

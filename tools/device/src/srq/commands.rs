@@ -273,8 +273,7 @@ impl Command for CreateRmp {
         input: Ref<'_, Self::In>,
         output: &mut Mut<'_, Self::Out>,
     ) -> Result<(), Refused> {
-        // CAST: a small enumerator.
-        if input.get32(field!(create_rmp_in, ctx.state)) != raw::MLX5_RMPC_STATE_RDY as u32 {
+        if input.get32(field!(create_rmp_in, ctx.state)) != raw::MLX5_RMPC_STATE_RDY {
             refuse!(BadParam, 3, "an RMP starts ready");
         }
         if input.flag(field!(create_rmp_in, ctx.basic_cyclic_rcv_wqe)) {
@@ -394,8 +393,7 @@ impl Command for ModifyRmp {
         input: Ref<'_, Self::In>,
         _output: &mut Mut<'_, Self::Out>,
     ) -> Result<(), Refused> {
-        // CAST: a small enumerator.
-        let ready = raw::MLX5_RMPC_STATE_RDY as u32;
+        let ready = raw::MLX5_RMPC_STATE_RDY;
         if input.get32(field!(modify_rmp_in, rmp_state)) != ready
             || input.get32(field!(modify_rmp_in, ctx.state)) != ready
         {

@@ -237,7 +237,7 @@ pub(super) fn receive(
         wqe_counter: receive.counter,
         byte_count: len as u32,
         imm,
-        flags_rqpn: 1 << 28 | (l3 as u32) << 24 | deth.src_qp,
+        flags_rqpn: 1 << 28 | l3 << 24 | deth.src_qp,
         solicited: headers.bth.solicited,
         vlan: headers.eth.vlan.map(|vlan| vlan.tci()),
     });

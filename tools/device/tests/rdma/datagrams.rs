@@ -23,15 +23,15 @@ fn av(qpn: u32, qkey: u32, mac: [u8; 6], gid: [u8; 16]) -> Vec<u8> {
 fn ready(node: &mut Node, st: u64) -> End {
     let cq = node.cq(6);
     let qp = node.qp(st, &cq, &cq);
-    node.to_init(&qp, &cq, &cq, QKEY);
+    node.move_init(&qp, &cq, &cq, QKEY);
     let mac = node.mac;
     let link = Link {
         mtu: 5,
         mask: 0,
         ..Link::default()
     };
-    node.to_rtr(&qp, 0, mac, [0; 16], link);
-    node.to_rts(&qp, link);
+    node.move_rtr(&qp, 0, mac, [0; 16], link);
+    node.move_rts(&qp, link);
     End { cq, qp }
 }
 

@@ -90,12 +90,12 @@ fn a_bad_local_key_is_a_local_protection_error() {
         let seen = fails(&mut pair, &mut a, op::SEND, &data(&[segment]));
         assert_eq!(seen, [0x04, FLUSHED, FLUSHED], "{segment:x?}");
         // Back from RESET; the other side never saw anything.
-        pair.a.to_rst(&mut a.qp);
+        pair.a.move_rst(&mut a.qp);
         let cq = a.cq.clone();
-        pair.a.to_init(&a.qp, &cq, &cq, 0);
+        pair.a.move_init(&a.qp, &cq, &cq, 0);
         let (mac, gid) = (pair.b.mac, pair.b.gid);
-        pair.a.to_rtr(&a.qp, b.qp.qpn, mac, gid, Link::default());
-        pair.a.to_rts(&a.qp, Link::default());
+        pair.a.move_rtr(&a.qp, b.qp.qpn, mac, gid, Link::default());
+        pair.a.move_rts(&a.qp, Link::default());
     }
     assert!(pair.b.poll(&mut b.cq).is_none());
 }
@@ -342,7 +342,7 @@ fn everything_posted_after_the_error_is_flushed_too() {
         ..
     } = setup(Link::default());
     pair.a.post_recv(&mut a.qp, &[(source.key, source.va, 8)]);
-    pair.a.to_err(&a.qp);
+    pair.a.move_err(&a.qp);
     pair.a.post(
         &mut a.qp,
         op::SEND,
@@ -366,7 +366,7 @@ fn everything_posted_after_the_error_is_flushed_too() {
         .collect();
     assert_eq!(receives, [0, 1]);
     // After RESET nothing is written any more.
-    pair.a.to_rst(&mut a.qp);
+    pair.a.move_rst(&mut a.qp);
     pair.a.post(&mut a.qp, op::NOP, CE, 0, &[]);
     pair.a.doorbell(&a.qp);
     assert!(!pair.run_until(Duration::from_millis(20), |pair| {
@@ -380,11 +380,11 @@ fn an_overrun_cq_fails_once_and_takes_only_its_own_qps() {
     let small = pair.a.cq(1);
     let other = end(&mut pair.a, 0);
     let mut qp = pair.a.qp(0, &small, &small);
-    pair.a.to_init(&qp, &small, &small, 0);
+    pair.a.move_init(&qp, &small, &small, 0);
     let (mac, gid) = (pair.b.mac, pair.b.gid);
     for qp in [&qp, &other.qp] {
-        pair.a.to_rtr(qp, 1, mac, gid, Link::default());
-        pair.a.to_rts(qp, Link::default());
+        pair.a.move_rtr(qp, 1, mac, gid, Link::default());
+        pair.a.move_rts(qp, Link::default());
     }
     for _ in 0..5 {
         pair.a.post(&mut qp, op::NOP, CE, 0, &[]);
@@ -465,10 +465,10 @@ fn the_first_packet_establishes_the_communication() {
     let (mac_a, gid_a) = (pair.a.mac, pair.a.gid);
     let (mac_b, gid_b) = (pair.b.mac, pair.b.gid);
     pair.a
-        .to_rtr(&a.qp, b.qp.qpn, mac_b, gid_b, Link::default());
+        .move_rtr(&a.qp, b.qp.qpn, mac_b, gid_b, Link::default());
     pair.b
-        .to_rtr(&b.qp, a.qp.qpn, mac_a, gid_a, Link::default());
-    pair.a.to_rts(&a.qp, Link::default());
+        .move_rtr(&b.qp, a.qp.qpn, mac_a, gid_a, Link::default());
+    pair.a.move_rts(&a.qp, Link::default());
     let mut a = a;
     let sink = pair.b.mr(64, ALL);
     let source = pair.a.mr(64, ALL);

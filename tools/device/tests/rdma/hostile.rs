@@ -26,8 +26,8 @@ fn victim(st: u64) -> Victim {
             mask,
             ..Link::default()
         };
-        node.to_rtr(&end.qp, end.qp.qpn, mac, gid, link);
-        node.to_rts(&end.qp, link);
+        node.move_rtr(&end.qp, end.qp.qpn, mac, gid, link);
+        node.move_rts(&end.qp, link);
     }
     let mr = node.mr(1 << 16, ALL);
     Victim {

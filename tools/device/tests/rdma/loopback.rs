@@ -10,8 +10,8 @@ fn a_big_write_to_the_own_card_needs_no_timer_and_no_cable() {
     let b = end(&mut node, 0);
     let (mac, gid) = (node.mac, node.gid);
     for (from, to) in [(&a, &b), (&b, &a)] {
-        node.to_rtr(&from.qp, to.qp.qpn, mac, gid, Link::default());
-        node.to_rts(&from.qp, Link::default());
+        node.move_rtr(&from.qp, to.qp.qpn, mac, gid, Link::default());
+        node.move_rts(&from.qp, Link::default());
     }
     let len = 3 << 20;
     let source = node.mr(len, ALL);
@@ -46,8 +46,8 @@ fn a_qp_can_be_its_own_peer() {
     let mut node = Node::new(1);
     let mut a = end(&mut node, 0);
     let (mac, gid) = (node.mac, node.gid);
-    node.to_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
-    node.to_rts(&a.qp, Link::default());
+    node.move_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
+    node.move_rts(&a.qp, Link::default());
     let mr = node.mr(8192, ALL);
     let bytes = pattern(4000, 8);
     node.fill(&mr, &bytes);

@@ -11,25 +11,25 @@ mod queues;
 mod verbs;
 
 /// Opcodes of send requests.
-pub mod op {
-    pub const NOP: u8 = 0x00;
-    pub const SEND_INVAL: u8 = 0x01;
-    pub const WRITE: u8 = 0x08;
-    pub const WRITE_IMM: u8 = 0x09;
-    pub const SEND: u8 = 0x0a;
-    pub const SEND_IMM: u8 = 0x0b;
-    pub const READ: u8 = 0x10;
-    pub const CMP_SWAP: u8 = 0x11;
-    pub const FETCH_ADD: u8 = 0x12;
-    pub const UMR: u8 = 0x25;
+pub(crate) mod op {
+    pub(crate) const NOP: u8 = 0x00;
+    pub(crate) const SEND_INVAL: u8 = 0x01;
+    pub(crate) const WRITE: u8 = 0x08;
+    pub(crate) const WRITE_IMM: u8 = 0x09;
+    pub(crate) const SEND: u8 = 0x0a;
+    pub(crate) const SEND_IMM: u8 = 0x0b;
+    pub(crate) const READ: u8 = 0x10;
+    pub(crate) const CMP_SWAP: u8 = 0x11;
+    pub(crate) const FETCH_ADD: u8 = 0x12;
+    pub(crate) const UMR: u8 = 0x25;
 }
 
 /// Completion on success, and on error; solicited.
-pub const CE: u8 = 0x8;
-pub const SE: u8 = 0x2;
+pub(crate) const CE: u8 = 0x8;
+pub(crate) const SE: u8 = 0x2;
 
 /// Bytes that show where they came from.
-pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
+pub(crate) fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len)
         .map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed)
         .collect()

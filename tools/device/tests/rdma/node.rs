@@ -446,7 +446,7 @@ impl Node {
         }
     }
 
-    pub fn to_init(&mut self, qp: &Qp, send: &Cq, recv: &Cq, qkey: u32) {
+    pub fn move_init(&mut self, qp: &Qp, send: &Cq, recv: &Cq, qkey: u32) {
         let input = Input::<ifc::rst2init_qp_in>::new(raw::MLX5_CMD_OP_RST2INIT_QP)
             .set(field!(rst2init_qp_in, qpn), qp.qpn.into())
             .set(field!(rst2init_qp_in, qpc.pm_state), 3)
@@ -466,7 +466,7 @@ impl Node {
         self.driver.ok(input, 16);
     }
 
-    pub fn to_rtr(&mut self, qp: &Qp, peer: u32, mac: [u8; 6], gid: [u8; 16], link: Link) {
+    pub fn move_rtr(&mut self, qp: &Qp, peer: u32, mac: [u8; 6], gid: [u8; 16], link: Link) {
         let bit = |n: u8| u64::from(link.rights >> n & 1);
         let mac = mac
             .iter()
@@ -511,7 +511,7 @@ impl Node {
         self.driver.ok(input, 16);
     }
 
-    pub fn to_rts(&mut self, qp: &Qp, link: Link) {
+    pub fn move_rts(&mut self, qp: &Qp, link: Link) {
         let input = Input::<ifc::rtr2rts_qp_in>::new(raw::MLX5_CMD_OP_RTR2RTS_QP)
             .set(field!(rtr2rts_qp_in, qpn), qp.qpn.into())
             .set(field!(rtr2rts_qp_in, qpc.next_send_psn), link.psn.into())
@@ -525,13 +525,13 @@ impl Node {
         self.driver.ok(input, 16);
     }
 
-    pub fn to_err(&mut self, qp: &Qp) {
+    pub fn move_err(&mut self, qp: &Qp) {
         let input = Input::<ifc::qp_2err_in>::new(raw::MLX5_CMD_OP_2ERR_QP)
             .set(field!(qp_2err_in, qpn), qp.qpn.into());
         self.driver.ok(input, 16);
     }
 
-    pub fn to_rst(&mut self, qp: &mut Qp) {
+    pub fn move_rst(&mut self, qp: &mut Qp) {
         let input = Input::<ifc::qp_2rst_in>::new(raw::MLX5_CMD_OP_2RST_QP)
             .set(field!(qp_2rst_in, qpn), qp.qpn.into());
         self.driver.ok(input, 16);

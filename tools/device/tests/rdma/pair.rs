@@ -14,10 +14,13 @@ pub enum Fate {
     Twice,
 }
 
+/// Decides about a frame by its number and bytes.
+pub type Weather = Box<dyn FnMut(u64, &[u8]) -> Fate>;
+
 pub struct Pair {
     pub a: Node,
     pub b: Node,
-    pub fate: Box<dyn FnMut(u64, &[u8]) -> Fate>,
+    pub fate: Weather,
     frames: u64,
     pub carried: u64,
 }
@@ -114,7 +117,7 @@ pub struct End {
 pub fn end(node: &mut Node, st: u64) -> End {
     let cq = node.cq(7);
     let qp = node.qp(st, &cq, &cq);
-    node.to_init(&qp, &cq, &cq, 0x1111_1111);
+    node.move_init(&qp, &cq, &cq, 0x1111_1111);
     End { cq, qp }
 }
 
@@ -124,9 +127,9 @@ pub fn connect(pair: &mut Pair, st: u64, link: Link) -> (End, End) {
     let b = end(&mut pair.b, st);
     let (mac_a, gid_a) = (pair.a.mac, pair.a.gid);
     let (mac_b, gid_b) = (pair.b.mac, pair.b.gid);
-    pair.a.to_rtr(&a.qp, b.qp.qpn, mac_b, gid_b, link);
-    pair.b.to_rtr(&b.qp, a.qp.qpn, mac_a, gid_a, link);
-    pair.a.to_rts(&a.qp, link);
-    pair.b.to_rts(&b.qp, link);
+    pair.a.move_rtr(&a.qp, b.qp.qpn, mac_b, gid_b, link);
+    pair.b.move_rtr(&b.qp, a.qp.qpn, mac_a, gid_a, link);
+    pair.a.move_rts(&a.qp, link);
+    pair.b.move_rts(&b.qp, link);
     (a, b)
 }

@@ -25,8 +25,8 @@ fn nops() -> (Node, End) {
     let mut node = Node::new(1);
     let a = end(&mut node, 0);
     let (mac, gid) = (node.mac, node.gid);
-    node.to_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
-    node.to_rts(&a.qp, Link::default());
+    node.move_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
+    node.move_rts(&a.qp, Link::default());
     node.take_events();
     (node, a)
 }
@@ -80,7 +80,7 @@ fn solicited_arming_waits_for_solicited_or_failed() {
     a.cq.sequence = 1;
     while node.poll(&mut a.cq).is_some() {}
     node.arm(&mut a.cq, true);
-    node.to_err(&a.qp);
+    node.move_err(&a.qp);
     complete(&mut node, &mut a);
     assert_eq!(fired(&mut node, &a.cq), 1, "an error counts as solicited");
 }
@@ -172,8 +172,8 @@ fn a_wide_cq_has_its_completion_in_the_second_half() {
     let mut cq = node.cq(4);
     cq.cqn = cqn;
     let mut qp = node.qp(0, &cq, &cq);
-    node.to_init(&qp, &cq, &cq, 0);
-    node.to_err(&qp);
+    node.move_init(&qp, &cq, &cq, 0);
+    node.move_err(&qp);
     node.post(&mut qp, op::NOP, CE, 0, &[]);
     node.doorbell(&qp);
     let entry = node.driver.machine.peek(buffer, 128);
@@ -239,11 +239,11 @@ fn a_shared_queue_follows_its_links_and_warns() {
             .set(field!(create_qp_in, qpc.srqn_rmpn_xrqn), number.into())
             .set(field!(create_qp_in, qpc.log_rq_size), 4)
     });
-    pair.b.to_init(&b, &cq, &cq, 0);
+    pair.b.move_init(&b, &cq, &cq, 0);
     let (mac_a, gid_a, mac_b, gid_b) = (pair.a.mac, pair.a.gid, pair.b.mac, pair.b.gid);
-    pair.a.to_rtr(&a.qp, b.qpn, mac_b, gid_b, Link::default());
-    pair.b.to_rtr(&b, a.qp.qpn, mac_a, gid_a, Link::default());
-    pair.a.to_rts(&a.qp, Link::default());
+    pair.a.move_rtr(&a.qp, b.qpn, mac_b, gid_b, Link::default());
+    pair.b.move_rtr(&b, a.qp.qpn, mac_a, gid_a, Link::default());
+    pair.a.move_rts(&a.qp, Link::default());
     let sink = pair.b.mr(4096, ALL);
     let source = pair.a.mr(64, ALL);
     pair.a.fill(&source, &pattern(64, 5));
@@ -284,7 +284,7 @@ fn a_shared_queue_follows_its_links_and_warns() {
     for n in 0..5 {
         assert_eq!(got[100 * n..100 * n + 64], pattern(64, 5));
     }
-    pair.b.to_err(&b);
+    pair.b.move_err(&b);
     let events = pair.b.take_events();
     assert!(events.iter().any(|event| event.kind == LAST_WQE));
 }
@@ -334,15 +334,15 @@ fn umr_qp(node: &mut Node) -> End {
             .set(field!(create_qp_in, qpc.pd), 0)
             .set(field!(create_qp_in, qpc.rq_type), 0)
     });
-    node.to_init(&qp, &cq, &cq, 0);
+    node.move_init(&qp, &cq, &cq, 0);
     let link = Link {
         mtu: 5,
         mask: 0,
         ..Link::default()
     };
     let mac = node.mac;
-    node.to_rtr(&qp, 0, mac, [0; 16], link);
-    node.to_rts(&qp, link);
+    node.move_rtr(&qp, 0, mac, [0; 16], link);
+    node.move_rts(&qp, link);
     End { cq, qp }
 }
 
@@ -428,16 +428,16 @@ fn a_register_request_on_an_enabled_key_fails_and_the_queue_recovers() {
     node.doorbell(&u.qp);
     assert_eq!(node.poll(&mut u.cq).unwrap().syndrome, 0x06);
     assert_eq!(node.state(&u.qp), 6);
-    node.to_rst(&mut u.qp);
+    node.move_rst(&mut u.qp);
     let cq = u.cq.clone();
-    node.to_init(&u.qp, &cq, &cq, 0);
+    node.move_init(&u.qp, &cq, &cq, 0);
     let mac = node.mac;
     let link = Link {
         mask: 0,
         ..Link::default()
     };
-    node.to_rtr(&u.qp, 0, mac, [0; 16], link);
-    node.to_rts(&u.qp, link);
+    node.move_rtr(&u.qp, 0, mac, [0; 16], link);
+    node.move_rts(&u.qp, link);
     node.post(&mut u.qp, op::NOP, CE, 0, &[]);
     node.doorbell(&u.qp);
     assert_eq!(node.poll(&mut u.cq).unwrap().syndrome, 0);
@@ -649,7 +649,7 @@ fn transitions_out_of_order_are_refused() {
         .set(field!(init2rtr_qp_in, qpn), qp.qpn.into());
     let status = node.driver.refused(rtr, 16).0;
     assert_eq!(status, mlx5_hw::status::Status::BadQpState);
-    node.to_init(&qp, &cq, &cq, 0);
+    node.move_init(&qp, &cq, &cq, 0);
     // INIT2RTR with MTU 0, then with an address that is not set.
     for (mtu, index) in [(0, 0), (3, 9)] {
         let rtr = Input::<ifc::init2rtr_qp_in>::new(raw::MLX5_CMD_OP_INIT2RTR_QP)
