@@ -57,8 +57,8 @@ const RW: u64 = raw::MLX5_MKEY_MASK_RW;
 const ATOMIC: u64 = raw::MLX5_MKEY_MASK_A;
 const SMALL_FENCE: u64 = raw::MLX5_MKEY_MASK_SMALL_FENCE;
 const FREE: u64 = raw::MLX5_MKEY_MASK_FREE;
-const RELAXED: u64 = raw::MLX5_MKEY_MASK_RELAXED_ORDERING_WRITE
-    | raw::MLX5_MKEY_MASK_RELAXED_ORDERING_READ;
+const RELAXED: u64 =
+    raw::MLX5_MKEY_MASK_RELAXED_ORDERING_WRITE | raw::MLX5_MKEY_MASK_RELAXED_ORDERING_READ;
 /// Fields that a request may change here. Signature fields (BSF, signature errors) are not there.
 const KNOWN: u64 = LEN
     | PAGE_SIZE
