@@ -291,6 +291,18 @@ fn registers_refuse_wrong_lengths_ports_and_unknown_numbers() {
 }
 
 #[test]
+fn flow_control_is_off_and_stays_off() {
+    let mut driver = up();
+    let mut pfcc = [0; 32];
+    pfcc[1] = 1;
+    driver.ok(register(0x5007, true, &pfcc), 0x30);
+    driver.ok(register(0x5007, false, &pfcc), 0x30);
+    pfcc[8] = 0x80;
+    let on = register(0x5007, false, &pfcc);
+    assert_eq!(driver.refused(on, 0x30), (Status::BadParam, 0x60));
+}
+
+#[test]
 fn the_partition_table_has_the_default_key_only() {
     let mut driver = up();
     let ask = |index: u64| {

@@ -3,6 +3,7 @@
 
 pub mod host;
 pub mod paos;
+pub mod pfcc;
 pub mod pmtu;
 pub mod ppcnt;
 pub mod ptys;
@@ -45,6 +46,7 @@ fn find(id: u64) -> Option<&'static Register> {
         &host::HOST_ENDIANNESS,
         &host::NODE_DESC,
         &paos::PAOS,
+        &pfcc::PFCC,
         &pmtu::PMTU,
         &ppcnt::PPCNT,
         &ptys::PTYS,
