@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help prepare tools modules install test shell check clean
+.PHONY: help run prepare tools modules install test shell check clean
 
 RMLX5_T0 := $(shell date +%s)
 export RMLX5_T0
@@ -28,6 +28,9 @@ modules: prepare ## build/rmlx5.ko; KDIR=tree for another kernel
 
 install: ## build/rmlx5.ko to /lib/modules, not loaded by itself; DESTDIR=
 	@scripts/install $(DESTDIR)
+
+run: tools modules ## the main job: driver, emulated card, verified RDMA traffic, recovery, a summary
+	@$(vm) --results build/run show --module --vcpus 4 --timeout 600 run.sh
 
 test: tools modules ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
 	@$(vm) test "$(T)"
