@@ -164,6 +164,9 @@ impl Core {
             if let Other::Peer = other {
                 let psn = inner.next_psn;
                 self.reset(inner, psn)?;
+                // TODO[PEER]: the messages of the handshake, through a UD QP.
+                inner.connection = None;
+                inner.broken = None;
                 dev_info!(
                     self.device.pdev,
                     "channel {}: waits for the peer's new endpoint\n",

@@ -188,16 +188,18 @@ impl Core {
         }
         inner.steps.attempts = inner.steps.attempts.wrapping_add(1);
         drop(guard);
-        match self.reconnect() {
-            Ok(()) => Some(Delta::ZERO),
-            Err(error) => {
-                let mut guard = self.inner.lock();
-                let inner = &mut *guard;
-                inner.steps.failures = inner.steps.failures.wrapping_add(1);
-                inner.break_up(Cause::Driver(error));
-                self.plan(inner, now_ns())
-            }
+        let result = self.reconnect();
+        let mut guard = self.inner.lock();
+        let inner = &mut *guard;
+        if let Err(error) = result {
+            inner.break_up(Cause::Driver(error));
         }
+        if inner.broken.is_none() {
+            return Some(Delta::ZERO);
+        }
+        // The ends have not come together: later again.
+        inner.steps.failures = inner.steps.failures.wrapping_add(1);
+        self.plan(inner, now_ns())
     }
 
     /// Sets the time of the next attempt, or gives the channel up.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The usual tools show the card.
 . ./ktap.sh
-. ./channel.lib
+. ./core.subr
+. ./channel.subr
 
 have() { command -v "$1" >/dev/null || skip "no $1"; }
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The files that field guides tell people to write, while traffic runs.
 . ./ktap.sh
-. ./channel.lib
+. ./core.subr
+. ./channel.subr
 
 test_present() {
 	fresh || return

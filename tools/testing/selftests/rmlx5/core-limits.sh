@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # A card with few of everything: what it says can be reached, what it has not is refused.
 . ./ktap.sh
-. ./channel.lib
+. ./core.subr
+. ./channel.subr
 
 # More QPs than the HCA has: ENOMEM, the old set goes on, nothing is left over.
 test_no_more_qps() {

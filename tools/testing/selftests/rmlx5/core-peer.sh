@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Two machines: each takes the other's endpoint lines, then both send to each other.
 . ./ktap.sh
-. ./channel.lib
+. ./core.subr
+. ./channel.subr
 
 # What the other machine needs, as one line each: its shell keeps nothing between commands.
-LIB='cd /job/tests && . ./ktap.sh && . ./channel.lib'
+LIB='cd /job/tests && . ./ktap.sh && . ./core.subr && . ./channel.subr'
 
 exchange() {
 	here=$(cat "$FILES/endpoint") && there=$(peer "$LIB && cat \$FILES/endpoint") || return

@@ -2,7 +2,8 @@
 # QPs that went to ERROR come back by themselves, as often as need be; and so do channels after a
 # reset of the card.
 . ./ktap.sh
-. ./channel.lib
+. ./core.subr
+. ./channel.subr
 
 # A WRITE with a key that does not exist breaks the connection; both ends come back.
 test_bad_key() {

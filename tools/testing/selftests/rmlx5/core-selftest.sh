@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Verified traffic on the channels: in interrupt and in polling mode, with and without moderation.
 . ./ktap.sh
-. ./channel.lib
+. ./core.subr
+. ./channel.subr
 
 # Nothing is made before somebody uses it.
 test_lean() {
