@@ -33,14 +33,7 @@ pub enum Outcome {
 }
 
 /// A command has ended. `name` is the opcode's, `time` from issue to answer.
-pub fn command(
-    device: &CStr,
-    name: &str,
-    opcode: u16,
-    op_mod: u16,
-    outcome: Outcome,
-    time: Delta,
-) {
+pub fn command(device: &CStr, name: &str, opcode: u16, op_mod: u16, outcome: Outcome, time: Delta) {
     let (result, syndrome) = match outcome {
         Outcome::Status(status, syndrome) => (status.into(), syndrome),
         Outcome::Error(error) => (error.to_errno(), 0),

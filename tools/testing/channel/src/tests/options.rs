@@ -8,7 +8,9 @@ use crate::channel::{
 
 #[test]
 fn all_options_are_understood() {
-    let options = Options::parse("rounds=7 sizes=1,65536 mode=poll duration=3 moderation=16,50 breaks=9\n").unwrap();
+    let options =
+        Options::parse("rounds=7 sizes=1,65536 mode=poll duration=3 moderation=16,50 breaks=9\n")
+            .unwrap();
     assert_eq!(
         (options.rounds, options.duration, options.mode),
         (7, 3, Mode::Poll)
