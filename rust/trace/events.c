@@ -10,7 +10,7 @@
 #endif
 #include "rmlx5_events.h"
 
-_Bool rmlx5_trace_command_enabled(void)
+int rmlx5_trace_command_enabled(void)
 {
 	return trace_rmlx5_command_enabled();
 }
@@ -24,7 +24,7 @@ void rmlx5_trace_command(const char *dev, const char *name, size_t name_len,
 			    syndrome, ns);
 }
 
-_Bool rmlx5_trace_event_enabled(void)
+int rmlx5_trace_event_enabled(void)
 {
 	return trace_rmlx5_event_enabled();
 }

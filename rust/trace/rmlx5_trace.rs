@@ -20,7 +20,7 @@ mod raw {
 /// Whether somebody listens to [`command`].
 pub fn command_enabled() -> bool {
     // SAFETY: Always safe to call.
-    unsafe { raw::rmlx5_trace_command_enabled() }
+    unsafe { raw::rmlx5_trace_command_enabled() != 0 }
 }
 
 /// How a command ended.
@@ -57,7 +57,7 @@ pub fn command(device: &CStr, name: &str, opcode: u16, op_mod: u16, outcome: Out
 /// Whether somebody listens to [`event`].
 pub fn event_enabled() -> bool {
     // SAFETY: Always safe to call.
-    unsafe { raw::rmlx5_trace_event_enabled() }
+    unsafe { raw::rmlx5_trace_event_enabled() != 0 }
 }
 
 /// An event queue entry came in on a vector: its type, its subtype, and the first and the last
