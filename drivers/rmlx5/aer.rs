@@ -81,6 +81,8 @@ fn rise(device: &Arc<Device>) -> Result {
 fn restart(device: &Arc<Device>) {
     match device.recovery.start_all(device) {
         Ok(()) => {
+            // Nobody waits under the device lock any more.
+            device.cmd.set_bound(crate::command_timeout());
             if device.recovery.go(State::Up) {
                 device.recovery.resets.inc();
                 device.health.resume();

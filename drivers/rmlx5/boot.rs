@@ -159,11 +159,7 @@ impl<'a> Boot<'a, Talking> {
     /// Waits for the firmware and programs the command queue.
     pub(crate) fn begin(device: &'a Device, caller: Caller) -> Result<Self> {
         let (wait, total, bound) = match caller {
-            Caller::Probe => (
-                PRE_INIT,
-                Delta::from_secs(600),
-                crate::cmd::queue::CMD_TIMEOUT,
-            ),
+            Caller::Probe => (PRE_INIT, Delta::from_secs(600), crate::command_timeout()),
             Caller::Callback => (PRE_INIT_CALLBACK, TOTAL_CALLBACK, COMMAND_CALLBACK),
         };
         let deadline = Deadline::after(total);

@@ -28,6 +28,7 @@ use kernel::{
     driver::Registration,
     prelude::*,
     sync::Arc,
+    time::Delta,
     InPlaceModule, //
 };
 use kernel_ext::{
@@ -103,6 +104,12 @@ fn cq_size() -> u32 {
     module_parameters::cq_size.value()
 }
 
+/// How long one command may take outside callbacks of the PCI core.
+fn command_timeout() -> Delta {
+    let seconds = module_parameters::command_timeout.value().clamp(1, 60);
+    Delta::from_secs(seconds.into())
+}
+
 /// Completion vectors at most; 0 for one per CPU.
 fn comp_vectors() -> u32 {
     module_parameters::comp_vectors.value()
@@ -118,6 +125,10 @@ module! {
         max_vectors: u32 {
             default: 0,
             description: "Interrupt vectors at most, all kinds together (0: no limit)",
+        },
+        command_timeout: u32 {
+            default: 60,
+            description: "Seconds one command may take before the card is called broken (1 to 60)",
         },
         comp_vectors: u32 {
             default: 0,

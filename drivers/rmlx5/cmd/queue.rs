@@ -84,10 +84,6 @@ use crate::{
     limit::Limit, //
 };
 
-/// How long the firmware may take for one command before the card is called broken. The interface
-/// allows 60 s (`tout_def_sw_val` in core/lib/tout.c); what a callback of the PCI core may spend is
-/// less and set by [`Cmd::set_bound`].
-pub(crate) const CMD_TIMEOUT: Delta = Delta::from_secs(60);
 /// How long a caller waits for a slot.
 const SLOT_TIMEOUT: Delta = Delta::from_secs(60);
 /// A waiter looks by itself this often: a lost interrupt costs this, not the timeout; loss of the
@@ -319,7 +315,9 @@ impl Cmd {
         }
     }
 
-    /// Longest time one command may take from now on. Used where the PCI core waits.
+    /// Longest time the firmware may take for one command from now on, before the card is called
+    /// broken. The interface allows 60 s (`tout_def_sw_val` in core/lib/tout.c), the default; where
+    /// the PCI core waits it is less.
     pub(crate) fn set_bound(&self, bound: Delta) {
         // CAST: a bound is positive.
         self.bound_ms
