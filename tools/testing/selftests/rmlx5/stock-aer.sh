@@ -22,11 +22,15 @@ traffic_again() {
 	unlike "$(klog)" 'WARNING|BUG|Call Trace|can.t recover|recovery failed' "kernel log"
 }
 
+correctable_total() { sed -n 's/^TOTAL_ERR_COR //p' "/sys/bus/pci/devices/$(stock_pci)/aer_dev_correctable"; }
+correctable_above() { [ "$(correctable_total)" -gt "$1" ]; }
+
 test_correctable_is_counted_only() {
-	before=$(cat "/sys/bus/pci/devices/$(stock_pci)/aer_dev_correctable" | sed -n 's/^TOTAL_ERR_COR //p')
+	before=$(correctable_total)
 	host card 0 aer correctable=0x40
-	host hmp pcie_aer_inject_error -c card0 BAD_TLP
-	within 10 sh -c "[ \"\$(sed -n 's/^TOTAL_ERR_COR //p' /sys/bus/pci/devices/$(stock_pci)/aer_dev_correctable)\" -gt $before ]"
+	host hmp pcie_aer_inject_error card0 BAD_TLP
+	within 10 correctable_above "$before"
+	unlike "$(klog)" 'error_detected|err_detected' "kernel log"
 	stock_pingpong rc $address
 }
 
