@@ -4,13 +4,17 @@
 //! Requests are fetched into a flight list. `cursor` and `sent` say where in it the next packet is
 //! made; going back after a loss only moves them. A request keeps its PSNs once it has them.
 
+mod recover;
+mod response;
+
+pub(super) use recover::expire;
+pub(super) use response::response;
+
 use super::{
-    count, //
-    flush,
+    flush, //
     local,
     memory,
     packet::{self, Load},
-    Timer,
 };
 use crate::{
     cq::{Completion, Cqe},
@@ -22,19 +26,15 @@ use crate::{
 };
 use mlx5_hw::{raw, status::Syndrome};
 use roce::{
-    rnr_delay, //
-    AtomicEth,
+    AtomicEth, //
     Ext,
-    Headers,
     Mtu,
-    Nak,
     Opcode,
     Operation,
     Position,
     Psn,
     Reth,
     Service,
-    Syndrome as Verdict,
 };
 use std::{collections::VecDeque, time::Duration};
 
@@ -48,9 +48,6 @@ const ACK_EVERY: u32 = 32;
 const PSN_SPAN: u32 = (1 << 23) - 1;
 /// Retry count that means for ever.
 const INFINITE: u8 = 7;
-/// The specification lets the timer run for one to four times the programmed value; two leaves
-/// room for a busy host.
-const TIMEOUT_FACTOR: u32 = 2;
 
 /// State of the sending side.
 #[derive(Debug, Default)]
@@ -346,7 +343,7 @@ fn after_packet(hca: &mut Hca, qp: &mut Qp, is_read: bool) {
     }
     if qp.kind == Kind::Rc {
         if qp.requester.deadline.is_none() {
-            arm(hca, qp);
+            recover::arm(hca, qp);
         }
     } else if all {
         // Unreliable: sent is done.
@@ -437,86 +434,6 @@ fn load(qp: &Qp, flight: &Flight, mtu: Mtu, sent: u32, psn: Psn) -> Load {
     }
 }
 
-/// Starts the acknowledgement timer, or stops it when nothing is outstanding.
-fn arm(hca: &mut Hca, qp: &mut Qp) {
-    let outstanding = qp.requester.una != qp.requester.next_psn;
-    let due = qp
-        .attr
-        .ack_timeout
-        .filter(|_| outstanding)
-        .map(|timeout| hca.env.now() + timeout * TIMEOUT_FACTOR);
-    qp.requester.deadline = due;
-    if let Some(due) = due {
-        set_timer(hca, qp, due);
-    }
-}
-
-/// Makes sure that the QP is woken at `due` or earlier.
-fn set_timer(hca: &mut Hca, qp: &mut Qp, due: Duration) {
-    if qp.requester.timer.is_none_or(|timer| timer > due) {
-        qp.requester.timer = Some(due);
-        hca.transport.at(due, Timer::Qp(qp.qpn));
-    }
-}
-
-/// A timer of the QP has run out, or an old one has.
-pub(super) fn expire(hca: &mut Hca, qp: &mut Qp, now: Duration) {
-    if qp.requester.timer.is_some_and(|timer| timer <= now) {
-        qp.requester.timer = None;
-    }
-    match qp.requester.wait {
-        Some(until) if until > now => return set_timer(hca, qp, until),
-        _ => qp.requester.wait = None,
-    }
-    match qp.requester.deadline {
-        None => return,
-        Some(due) if due > now => return set_timer(hca, qp, due),
-        Some(_) => {}
-    }
-    qp.requester.deadline = None;
-    if qp.requester.una == qp.requester.next_psn {
-        return;
-    }
-    hca.count_q(qp.attr.counter_set.into(), |counters| {
-        counters.local_ack_timeout_err = counters.local_ack_timeout_err.wrapping_add(1);
-    });
-    count(hca, "ack_timeout");
-    retry(hca, qp);
-}
-
-/// The responder, or a gap in its answers, says that `una` was lost. Said once is enough, and
-/// nothing is sent while the other side is not ready.
-fn lost(hca: &mut Hca, qp: &mut Qp) {
-    let una = qp.requester.una;
-    if qp.requester.wait.is_none() && qp.requester.recovering != Some(una) {
-        qp.requester.recovering = Some(una);
-        retry(hca, qp);
-    }
-}
-
-/// Sends again from the first PSN that is not acknowledged, if retries are left.
-fn retry(hca: &mut Hca, qp: &mut Qp) {
-    if qp.requester.retries == 0 {
-        return fail_oldest(hca, qp, Syndrome::RetryExceeded);
-    }
-    qp.requester.retries -= 1;
-    if qp.requester.go_back(qp.requester.una) {
-        qp.requester.deadline = None;
-        arm(hca, qp);
-        hca.sched.push(crate::sched::Work::Qp(qp.qpn));
-    }
-}
-
-/// The request that waits for `una` fails.
-fn fail_oldest(hca: &mut Hca, qp: &mut Qp, syndrome: Syndrome) {
-    let una = qp.requester.una;
-    if qp.requester.go_back(una) {
-        let cursor = qp.requester.cursor;
-        qp.requester.flight[cursor].error = Some(syndrome);
-    }
-    settle(hca, qp);
-}
-
 /// Reports what is done, oldest first; a failed request that has become the oldest fails the QP.
 pub(super) fn settle(hca: &mut Hca, qp: &mut Qp) {
     while let Some(flight) = qp.requester.flight.front() {
@@ -559,230 +476,4 @@ pub(super) fn settle(hca: &mut Hca, qp: &mut Qp) {
             hca.complete(qp.send_cqn, cqe);
         }
     }
-}
-
-/// Everything before `psn` is acknowledged.
-fn acknowledge(hca: &mut Hca, qp: &mut Qp, psn: Psn) {
-    let requester = &mut qp.requester;
-    if psn.since(requester.una) <= 0 {
-        return;
-    }
-    // After going back the cursor may stand before what has just been acknowledged.
-    let behind = requester.position().before(psn);
-    requester.una = psn;
-    requester.recovering = None;
-    for flight in &mut requester.flight {
-        match flight.end() {
-            Some(end) if end.since(psn) <= 0 => {
-                if !flight.wqe.op.is_read_or_atomic() {
-                    flight.done = true;
-                }
-            }
-            None if flight.done => {}
-            _ => break,
-        }
-    }
-    if behind && !requester.go_back(psn) {
-        requester.cursor = requester
-            .flight
-            .iter()
-            .take_while(|flight| flight.first.is_some() || flight.done)
-            .count();
-        requester.sent = 0;
-    }
-    requester.retries = qp.attr.retry_count;
-    requester.rnr_retries = qp.attr.rnr_retry;
-    settle(hca, qp);
-    if qp.state == State::Rts {
-        arm(hca, qp);
-    }
-}
-
-/// The first READ or atomic before `psn` that is sent and has no full answer: the PSN it waits for.
-fn unanswered(requester: &Requester, psn: Psn) -> Option<Psn> {
-    requester
-        .flight
-        .iter()
-        .filter(|flight| flight.wqe.op.is_read_or_atomic() && !flight.done)
-        .find_map(|flight| {
-            let waits = flight.first?.plus(flight.received);
-            waits.before(psn).then_some(waits)
-        })
-}
-
-/// A packet from the responder: acknowledgement, READ response or atomic response.
-pub(super) fn response(
-    hca: &mut Hca,
-    qp: &mut Qp,
-    headers: &Headers,
-    payload: &[u8],
-) -> Result<(), &'static str> {
-    if qp.kind != Kind::Rc || qp.state != State::Rts {
-        return Err("qp_not_ready");
-    }
-    let psn = headers.bth.psn;
-    if psn.since(qp.requester.next_psn) >= 0 {
-        return Err("response_not_asked_for");
-    }
-    if psn.before(qp.requester.una) {
-        return Err("duplicate_response");
-    }
-    match headers.bth.opcode.operation {
-        Operation::Ack => verdict(hca, qp, psn, headers),
-        Operation::AtomicAck | Operation::ReadResponse(_) => data(hca, qp, psn, headers, payload),
-        _ => return Err("wrong_service"),
-    }
-    hca.sched.push(crate::sched::Work::Qp(qp.qpn));
-    Ok(())
-}
-
-fn verdict(hca: &mut Hca, qp: &mut Qp, psn: Psn, headers: &Headers) {
-    let Some(aeth) = headers.ext.aeth else {
-        return;
-    };
-    let good = match aeth.syndrome {
-        Verdict::Ack(_) => psn.plus(1),
-        _ => psn,
-    };
-    if let Some(waits) = unanswered(&qp.requester, good) {
-        // A later packet is acknowledged: the answer to the READ was lost.
-        acknowledge(hca, qp, waits);
-        hca.count_q(qp.attr.counter_set.into(), |counters| {
-            counters.implied_nak_seq_err = counters.implied_nak_seq_err.wrapping_add(1);
-        });
-        count(hca, "implied_nak");
-        return lost(hca, qp);
-    }
-    acknowledge(hca, qp, good);
-    if qp.state != State::Rts {
-        return;
-    }
-    match aeth.syndrome {
-        Verdict::Ack(_) => {}
-        Verdict::Rnr(timer) => not_ready(hca, qp, timer),
-        Verdict::Nak(Nak::Sequence) => {
-            hca.count_q(qp.attr.counter_set.into(), |counters| {
-                counters.packet_seq_err = counters.packet_seq_err.wrapping_add(1);
-            });
-            count(hca, "packet_seq_err");
-            lost(hca, qp);
-        }
-        Verdict::Nak(Nak::InvalidRequest) => {
-            fail_oldest(hca, qp, Syndrome::RemoteInvalidRequest);
-        }
-        Verdict::Nak(Nak::RemoteAccess) => fail_oldest(hca, qp, Syndrome::RemoteAccess),
-        Verdict::Nak(Nak::RemoteOperation) => fail_oldest(hca, qp, Syndrome::RemoteOperation),
-        Verdict::Reserved(_) => fail_oldest(hca, qp, Syndrome::BadResponse),
-    }
-}
-
-/// The responder has no receive request: wait, then send again.
-fn not_ready(hca: &mut Hca, qp: &mut Qp, timer: u8) {
-    count(hca, "rnr_nak_received");
-    if qp.requester.rnr_retries == 0 {
-        hca.count_q(qp.attr.counter_set.into(), |counters| {
-            counters.rnr_nak_retry_err = counters.rnr_nak_retry_err.wrapping_add(1);
-        });
-        return fail_oldest(hca, qp, Syndrome::RnrRetryExceeded);
-    }
-    if qp.attr.rnr_retry != INFINITE {
-        qp.requester.rnr_retries -= 1;
-    }
-    let una = qp.requester.una;
-    if !qp.requester.go_back(una) {
-        return;
-    }
-    let until = hca.env.now() + rnr_delay(timer);
-    qp.requester.wait = Some(until);
-    qp.requester.deadline = None;
-    set_timer(hca, qp, until);
-}
-
-/// Data of a READ or an atomic operation.
-fn data(hca: &mut Hca, qp: &mut Qp, psn: Psn, headers: &Headers, payload: &[u8]) {
-    let found = qp.requester.flight.iter().position(|flight| {
-        flight.wqe.op.is_read_or_atomic() && !flight.done && flight.first.is_some()
-    });
-    let Some(index) = found else {
-        return count(hca, "response_not_asked_for");
-    };
-    let flight = &qp.requester.flight[index];
-    let waits = flight.first.unwrap_or_default().plus(flight.received);
-    match psn.since(waits) {
-        0 => {}
-        early if early < 0 => return count(hca, "duplicate_response"),
-        _ => {
-            // Responses before this one were lost.
-            acknowledge(hca, qp, waits);
-            hca.count_q(qp.attr.counter_set.into(), |counters| {
-                counters.implied_nak_seq_err = counters.implied_nak_seq_err.wrapping_add(1);
-            });
-            count(hca, "implied_nak");
-            return lost(hca, qp);
-        }
-    }
-    let before = qp.requester.flight.len();
-    acknowledge(hca, qp, waits);
-    if qp.state != State::Rts {
-        return;
-    }
-    // Requests before the READ may just have been reported.
-    let index = index - (before - qp.requester.flight.len()).min(index);
-    let outcome = store(hca, qp, index, headers, payload);
-    let flight = &mut qp.requester.flight[index];
-    match outcome {
-        Ok(()) => {
-            flight.received += 1;
-            flight.done = flight.received >= flight.packets;
-            if flight.done {
-                qp.requester.reads = qp.requester.reads.saturating_sub(1);
-            }
-            acknowledge(hca, qp, psn.plus(1));
-        }
-        Err(syndrome) => {
-            flight.error = Some(syndrome);
-            settle(hca, qp);
-        }
-    }
-}
-
-fn store(
-    hca: &mut Hca,
-    qp: &Qp,
-    index: usize,
-    headers: &Headers,
-    payload: &[u8],
-) -> Result<(), Syndrome> {
-    let flight = &qp.requester.flight[index];
-    let bad = Err(Syndrome::BadResponse);
-    let atomic;
-    let (bytes, offset): (&[u8], u64) = match (headers.bth.opcode.operation, &flight.wqe.op) {
-        (Operation::AtomicAck, Op::CompareSwap { .. } | Op::FetchAdd { .. }) => {
-            let Some(old) = headers.ext.atomic_ack else {
-                return bad;
-            };
-            atomic = local::atomic_result(hca, old);
-            (&atomic, 0)
-        }
-        (Operation::ReadResponse(_), Op::Read { .. }) => {
-            let mtu = qp.attr.mtu.map_or(0, Mtu::bytes) as u64;
-            let offset = u64::from(flight.received) * mtu;
-            let expected = flight.wqe.data.len().saturating_sub(offset).min(mtu);
-            if payload.len() as u64 != expected {
-                return bad;
-            }
-            (payload, offset)
-        }
-        _ => return bad,
-    };
-    let data = &flight.wqe.data;
-    data.scatter(&mut memory(hca), qp.owner(), offset, bytes)
-        .map_err(|fault| {
-            let index = flight.wqe.control.index;
-            tracing::error!(
-                "Local Protection Error: QP {:#x} request {index}: {fault}",
-                qp.qpn
-            );
-            Syndrome::LocalProtection
-        })
 }

@@ -4,28 +4,26 @@
 //! Answers stand in a queue in the order of their PSNs: an acknowledgement behind a READ response
 //! that is still being sent waits for it.
 
+mod answer;
+mod execute;
+
+pub(super) use answer::answer;
+
 use super::{
     count, //
     flush,
-    local,
-    memory,
-    packet::{self, Load},
 };
 use crate::{
-    cq::{Completion, Cqe},
     hca::Hca,
-    mkey::Need,
-    qp::{Attributes, Kind, Qp, ReceiveError, Received, State},
+    qp::{Attributes, Kind, Qp, Received, State},
+    sched::Work,
 };
+use execute::{check_read, execute, End};
 use mlx5_hw::{raw, status::Syndrome};
 use roce::{
-    Aeth, //
-    Ext,
-    Headers,
+    Headers, //
     Nak,
-    Opcode,
     Operation,
-    Position,
     Psn,
     Reth,
     Syndrome as Verdict,
@@ -167,14 +165,6 @@ impl Responder {
     }
 }
 
-/// How a request ends that does not just succeed.
-enum End {
-    /// Negative acknowledgement; the QP fails. A receive request in use gets the syndrome.
-    Nak(Nak, Option<Syndrome>),
-    /// No receive request.
-    NotReady,
-}
-
 /// A request packet for a connected QP.
 pub(super) fn request(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[u8]) {
     if qp.responder.closed {
@@ -215,7 +205,7 @@ pub(super) fn request(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[
         Err(End::Nak(nak, syndrome)) => refuse(hca, qp, psn, nak, syndrome),
     }
     if answer(hca, qp, super::BURST) {
-        hca.sched.push(crate::sched::Work::Qp(qp.qpn));
+        hca.sched.push(Work::Qp(qp.qpn));
     }
 }
 
@@ -284,7 +274,7 @@ fn duplicate(hca: &mut Hca, qp: &mut Qp, headers: &Headers) {
         }
     }
     if answer(hca, qp, super::BURST) {
-        hca.sched.push(crate::sched::Work::Qp(qp.qpn));
+        hca.sched.push(Work::Qp(qp.qpn));
     }
 }
 
@@ -317,7 +307,7 @@ fn refuse(hca: &mut Hca, qp: &mut Qp, psn: Psn, nak: Nak, syndrome: Option<Syndr
             *counter = counter.wrapping_add(1);
         });
     }
-    hca.sched.push(crate::sched::Work::Qp(qp.qpn));
+    hca.sched.push(Work::Qp(qp.qpn));
 }
 
 fn unreliable(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[u8]) {
@@ -369,440 +359,5 @@ fn give_back(qp: &mut Qp) {
         if let crate::qp::Source::Own { .. } = qp.rq.source {
             qp.rq.next = receive.counter;
         }
-    }
-}
-
-/// Does what a packet in sequence says.
-fn execute(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[u8]) -> Result<(), End> {
-    let invalid = || End::Nak(Nak::InvalidRequest, None);
-    let mtu = qp.attr.mtu.ok_or_else(invalid)?.bytes();
-    let operation = headers.bth.opcode.operation;
-    match operation {
-        Operation::Send(at) | Operation::SendImm(at) | Operation::SendInv(at) => {
-            check_length(at, payload.len(), mtu).ok_or_else(invalid)?;
-            send(hca, qp, at, headers, payload)
-        }
-        Operation::Write(at) | Operation::WriteImm(at) => {
-            check_length(at, payload.len(), mtu).ok_or_else(invalid)?;
-            write(hca, qp, at, headers, payload)
-        }
-        Operation::ReadRequest if qp.kind == Kind::Rc => read(hca, qp, headers),
-        Operation::CompareSwap | Operation::FetchAdd if qp.kind == Kind::Rc => {
-            atomic(hca, qp, headers)
-        }
-        _ => Err(invalid()),
-    }
-}
-
-/// First and middle packets are full, a last one is not empty.
-fn check_length(at: Position, len: usize, mtu: usize) -> Option<()> {
-    let good = match at {
-        Position::First | Position::Middle => len == mtu,
-        Position::Last => (1..=mtu).contains(&len),
-        Position::Only => len <= mtu,
-    };
-    good.then_some(())
-}
-
-/// Takes a receive request.
-fn take(hca: &mut Hca, qp: &mut Qp) -> Result<Received, End> {
-    match qp.take(&mut hca.env, &mut hca.srqs) {
-        Ok(receive) => {
-            if let Some(srqn) = receive.limit {
-                hca.srq_event(raw::MLX5_EVENT_TYPE_SRQ_RQ_LIMIT, srqn);
-            }
-            Ok(receive)
-        }
-        Err(ReceiveError::Empty) => Err(End::NotReady),
-        Err(error) => {
-            tracing::error!("QP {:#x}: {error}", qp.qpn);
-            if let ReceiveError::Shared { srqn, .. } = error {
-                if let Some(srq) = hca.srqs.get_mut(srqn) {
-                    if !std::mem::replace(&mut srq.failed, true) {
-                        hca.srq_event(raw::MLX5_EVENT_TYPE_SRQ_CATAS_ERROR, srqn);
-                    }
-                }
-            }
-            Err(End::Nak(Nak::RemoteOperation, None))
-        }
-    }
-}
-
-fn send(
-    hca: &mut Hca,
-    qp: &mut Qp,
-    at: Position,
-    headers: &Headers,
-    payload: &[u8],
-) -> Result<(), End> {
-    let invalid = || End::Nak(Nak::InvalidRequest, None);
-    if at.starts() {
-        if qp.responder.open.is_some() {
-            return Err(invalid());
-        }
-        let receive = take(hca, qp)?;
-        qp.responder.open = Some(Open::Send { receive, offset: 0 });
-    }
-    let owner = qp.owner();
-    let Some(Open::Send { receive, offset }) = &mut qp.responder.open else {
-        return Err(invalid());
-    };
-    let end = *offset + payload.len() as u64;
-    if end > receive.data.len() {
-        return Err(End::Nak(Nak::InvalidRequest, Some(Syndrome::LocalLength)));
-    }
-    let stored = receive
-        .data
-        .scatter(&mut memory(hca), owner, *offset, payload);
-    if let Err(fault) = stored {
-        tracing::error!(
-            "Local Protection Error: QP {:#x} receive request {}: {fault}",
-            qp.qpn,
-            receive.counter
-        );
-        let syndrome = Some(Syndrome::LocalProtection);
-        return Err(End::Nak(Nak::RemoteOperation, syndrome));
-    }
-    *offset = end;
-    let counter = receive.counter;
-    if !at.ends() {
-        qp.responder.advance(1);
-        acknowledge(qp, headers);
-        return Ok(());
-    }
-    let mut imm = headers.ext.imm.unwrap_or_default();
-    if let Some(key) = headers.ext.invalidate {
-        if let Err(why) = local::invalidate(hca, owner, key) {
-            tracing::error!("QP {:#x}: SEND with invalidate: {why}", qp.qpn);
-            let syndrome = Some(Syndrome::LocalQpOp);
-            return Err(End::Nak(Nak::RemoteOperation, syndrome));
-        }
-        imm = key.to_be_bytes();
-    }
-    let opcode = match headers.bth.opcode.operation {
-        Operation::SendImm(_) => raw::MLX5_CQE_RESP_SEND_IMM,
-        Operation::SendInv(_) => raw::MLX5_CQE_RESP_SEND_INV,
-        _ => raw::MLX5_CQE_RESP_SEND,
-    };
-    qp.responder.open = None;
-    received(hca, qp, headers, opcode as u8, counter, end, imm);
-    finish(qp, headers);
-    Ok(())
-}
-
-/// Writes the completion of a receive request.
-fn received(
-    hca: &mut Hca,
-    qp: &Qp,
-    headers: &Headers,
-    opcode: u8,
-    counter: u16,
-    len: u64,
-    imm: [u8; 4],
-) {
-    let cqe = Cqe::good(Completion {
-        opcode,
-        qpn: qp.qpn,
-        user_index: qp.attr.user_index,
-        wqe_opcode: 0,
-        wqe_counter: counter,
-        // CAST: bounded by the longest message.
-        byte_count: len as u32,
-        imm,
-        flags_rqpn: 0,
-        solicited: headers.bth.solicited,
-        vlan: None,
-    });
-    hca.complete(qp.recv_cqn, cqe);
-}
-
-/// A message is complete: count it, acknowledge if asked.
-fn finish(qp: &mut Qp, headers: &Headers) {
-    qp.responder.advance(1);
-    qp.responder.message_done();
-    acknowledge(qp, headers);
-}
-
-fn acknowledge(qp: &mut Qp, headers: &Headers) {
-    if headers.bth.ack_req && qp.kind == Kind::Rc {
-        verdict(qp, headers.bth.psn, Verdict::ACK);
-    }
-}
-
-fn write(
-    hca: &mut Hca,
-    qp: &mut Qp,
-    at: Position,
-    headers: &Headers,
-    payload: &[u8],
-) -> Result<(), End> {
-    let invalid = || End::Nak(Nak::InvalidRequest, None);
-    let access = || End::Nak(Nak::RemoteAccess, None);
-    let owner = qp.owner();
-    let is_imm = matches!(headers.bth.opcode.operation, Operation::WriteImm(_));
-    let (rkey, va, left, total) = if at.starts() {
-        if qp.responder.open.is_some() {
-            return Err(invalid());
-        }
-        let reth = headers.ext.reth.ok_or_else(invalid)?;
-        if !qp.attr.remote_write {
-            tracing::error!("QP {:#x}: remote write is not allowed", qp.qpn);
-            return Err(access());
-        }
-        let reach = owner.reach(reth.rkey, Need::RemoteWrite);
-        if let Err(fault) = memory(hca).check(reach, reth.va, reth.len.into()) {
-            tracing::error!("QP {:#x}: remote write: {fault}", qp.qpn);
-            return Err(access());
-        }
-        (reth.rkey, reth.va, reth.len, reth.len)
-    } else {
-        match qp.responder.open {
-            Some(Open::Write {
-                rkey,
-                va,
-                left,
-                total,
-            }) => (rkey, va, left, total),
-            _ => return Err(invalid()),
-        }
-    };
-    // CAST: at most 4096.
-    let len = payload.len() as u32;
-    if len > left || at.ends() && len != left {
-        return Err(invalid());
-    }
-    // Immediate data needs a receive request, and without one nothing may happen.
-    let receive = match is_imm && at.ends() {
-        true => Some(take(hca, qp)?),
-        false => None,
-    };
-    let reach = owner.reach(rkey, Need::RemoteWrite);
-    if let Err(fault) = memory(hca).write(reach, va, payload) {
-        tracing::error!("QP {:#x}: remote write: {fault}", qp.qpn);
-        return Err(access());
-    }
-    if at.starts() {
-        hca.count_q(qp.attr.counter_set.into(), |counters| {
-            counters.rx_write_requests = counters.rx_write_requests.wrapping_add(1);
-        });
-    }
-    if !at.ends() {
-        qp.responder.open = Some(Open::Write {
-            rkey,
-            va: va.wrapping_add(len.into()),
-            left: left - len,
-            total,
-        });
-        qp.responder.advance(1);
-        acknowledge(qp, headers);
-        return Ok(());
-    }
-    qp.responder.open = None;
-    if let Some(receive) = receive {
-        let imm = headers.ext.imm.unwrap_or_default();
-        // CAST: four bits.
-        let opcode = raw::MLX5_CQE_RESP_WR_IMM as u8;
-        received(hca, qp, headers, opcode, receive.counter, total.into(), imm);
-    }
-    finish(qp, headers);
-    Ok(())
-}
-
-fn check_read(hca: &mut Hca, qp: &Qp, reth: &Reth) -> Result<(), End> {
-    let access = End::Nak(Nak::RemoteAccess, None);
-    if !qp.attr.remote_read {
-        tracing::error!("QP {:#x}: remote read is not allowed", qp.qpn);
-        return Err(access);
-    }
-    let reach = qp.owner().reach(reth.rkey, Need::RemoteRead);
-    if let Err(fault) = memory(hca).check(reach, reth.va, reth.len.into()) {
-        tracing::error!("QP {:#x}: remote read: {fault}", qp.qpn);
-        return Err(access);
-    }
-    Ok(())
-}
-
-fn read(hca: &mut Hca, qp: &mut Qp, headers: &Headers) -> Result<(), End> {
-    let invalid = || End::Nak(Nak::InvalidRequest, None);
-    let reth = headers.ext.reth.ok_or_else(invalid)?;
-    let mtu = qp.attr.mtu.ok_or_else(invalid)?;
-    if qp.responder.open.is_some()
-        || reth.len > 1 << 31
-        || qp.responder.open_reads() >= qp.attr.max_answered
-    {
-        return Err(invalid());
-    }
-    check_read(hca, qp, &reth)?;
-    hca.count_q(qp.attr.counter_set.into(), |counters| {
-        counters.rx_read_requests = counters.rx_read_requests.wrapping_add(1);
-    });
-    let psn = headers.bth.psn;
-    let packets = mtu.packets(reth.len);
-    qp.responder.message_done();
-    let msn = qp.responder.msn;
-    let resource = Resource {
-        psn,
-        packets,
-        atomic: None,
-        msn,
-    };
-    qp.responder.remember(resource, qp.attr.max_answered);
-    qp.responder.advance(packets);
-    qp.responder.push(Answer::Read {
-        psn,
-        reth,
-        sent: 0,
-        packets,
-        msn,
-    });
-    Ok(())
-}
-
-fn atomic(hca: &mut Hca, qp: &mut Qp, headers: &Headers) -> Result<(), End> {
-    let invalid = || End::Nak(Nak::InvalidRequest, None);
-    let request = headers.ext.atomic.ok_or_else(invalid)?;
-    if qp.responder.open.is_some() || request.va % 8 != 0 {
-        return Err(invalid());
-    }
-    if !qp.attr.remote_atomic {
-        tracing::error!("QP {:#x}: remote atomics are not allowed", qp.qpn);
-        return Err(End::Nak(Nak::RemoteAccess, None));
-    }
-    let swap = headers.bth.opcode.operation == Operation::CompareSwap;
-    let owner = qp.owner();
-    let old = match local::atomic(hca, owner, &request, swap) {
-        Ok(old) => old,
-        Err(fault) => {
-            tracing::error!("QP {:#x}: remote atomic: {fault}", qp.qpn);
-            return Err(End::Nak(Nak::RemoteAccess, None));
-        }
-    };
-    hca.count_q(qp.attr.counter_set.into(), |counters| {
-        counters.rx_atomic_requests = counters.rx_atomic_requests.wrapping_add(1);
-    });
-    let psn = headers.bth.psn;
-    qp.responder.message_done();
-    let msn = qp.responder.msn;
-    let resource = Resource {
-        psn,
-        packets: 1,
-        atomic: Some(old),
-        msn,
-    };
-    qp.responder.remember(resource, qp.attr.max_answered);
-    qp.responder.advance(1);
-    qp.responder.push(Answer::Atomic { psn, old, msn });
-    Ok(())
-}
-
-/// Sends up to `burst` answers; whether there are more.
-pub(super) fn answer(hca: &mut Hca, qp: &mut Qp, burst: u32) -> bool {
-    for _ in 0..burst {
-        let Some(answer) = qp.responder.answers.front().copied() else {
-            return false;
-        };
-        match answer {
-            Answer::Verdict { psn, verdict, msn } => {
-                let aeth = Aeth {
-                    syndrome: verdict,
-                    msn,
-                };
-                let ext = Ext {
-                    aeth: Some(aeth),
-                    ..Ext::default()
-                };
-                packet::emit_bare(hca, qp, load(qp, Operation::Ack, psn, ext));
-                qp.responder.answers.pop_front();
-            }
-            Answer::Atomic { psn, old, msn } => {
-                let ext = Ext {
-                    aeth: Some(Aeth {
-                        syndrome: Verdict::ACK,
-                        msn,
-                    }),
-                    atomic_ack: Some(old),
-                    ..Ext::default()
-                };
-                packet::emit_bare(hca, qp, load(qp, Operation::AtomicAck, psn, ext));
-                qp.responder.answers.pop_front();
-            }
-            Answer::Read { .. } => {
-                if !read_response(hca, qp, answer) {
-                    return true;
-                }
-            }
-            Answer::Fail => {
-                flush::fail(hca, qp);
-                return false;
-            }
-        }
-    }
-    !qp.responder.answers.is_empty()
-}
-
-/// One packet of a READ response; false when the QP has failed over it.
-fn read_response(hca: &mut Hca, qp: &mut Qp, answer: Answer) -> bool {
-    let Answer::Read {
-        psn,
-        reth,
-        sent,
-        packets,
-        msn,
-    } = answer
-    else {
-        return true;
-    };
-    let Some(mtu) = qp.attr.mtu else {
-        qp.responder.answers.pop_front();
-        return true;
-    };
-    let offset = sent.saturating_mul(mtu.bytes() as u32);
-    let len = (reth.len - offset.min(reth.len)).min(mtu.bytes() as u32);
-    let at = Position::of(sent == 0, sent + 1 >= packets);
-    let psn = psn.plus(sent);
-    let mut frame = hca.transport.frame();
-    // CAST: at most 4096.
-    let buf = frame.payload_mut(len as usize);
-    let reach = qp.owner().reach(reth.rkey, Need::RemoteRead);
-    let va = reth.va.wrapping_add(offset.into());
-    if let Err(fault) = memory(hca).read(reach, va, buf) {
-        tracing::error!("QP {:#x}: remote read: {fault}", qp.qpn);
-        hca.transport.recycle(frame);
-        qp.responder.answers.clear();
-        refuse(hca, qp, psn, Nak::RemoteAccess, None);
-        return false;
-    }
-    let aeth = (at != Position::Middle).then_some(Aeth {
-        syndrome: Verdict::ACK,
-        msn,
-    });
-    let ext = Ext {
-        aeth,
-        ..Ext::default()
-    };
-    let load = load(qp, Operation::ReadResponse(at), psn, ext);
-    match packet::headers(hca, &qp.attr.path, load) {
-        Some(headers) => packet::emit(hca, headers, frame, None),
-        None => {
-            packet::no_source(hca, qp);
-            hca.transport.recycle(frame);
-        }
-    }
-    if sent + 1 >= packets {
-        qp.responder.answers.pop_front();
-    } else if let Some(Answer::Read { sent, .. }) = qp.responder.answers.front_mut() {
-        *sent += 1;
-    }
-    true
-}
-
-fn load(qp: &Qp, operation: Operation, psn: Psn, ext: Ext) -> Load {
-    Load {
-        opcode: Opcode::rc(operation),
-        psn,
-        dest_qp: qp.attr.remote_qpn,
-        solicited: false,
-        ack_req: false,
-        ext,
     }
 }
