@@ -24,7 +24,7 @@ impl Sum {
 
     /// The sum with `bytes` behind what is already in it.
     #[must_use]
-    pub fn add(mut self, mut bytes: &[u8]) -> Self {
+    pub fn bytes(mut self, mut bytes: &[u8]) -> Self {
         if self.odd {
             if let Some((first, rest)) = bytes.split_first() {
                 self.words += u64::from(*first);
@@ -47,7 +47,7 @@ impl Sum {
     /// The sum with one big endian word behind it.
     #[must_use]
     pub fn word(self, word: u16) -> Self {
-        self.add(&word.to_be_bytes())
+        self.bytes(&word.to_be_bytes())
     }
 
     /// The sum with the pseudo header of a TCP or UDP segment of `len` bytes (RFC 768, RFC 8200).
@@ -58,9 +58,9 @@ impl Sum {
             Version::V6 => 0,
         };
         // PANIC: both addresses are 16 bytes long and `from` is at most 12.
-        self.add(&ip.src[from..])
-            .add(&ip.dst[from..])
-            .add(&len.to_be_bytes())
+        self.bytes(&ip.src[from..])
+            .bytes(&ip.dst[from..])
+            .bytes(&len.to_be_bytes())
             .word(protocol.into())
     }
 
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn rfc_1071_example_sums_as_printed() {
-        let sum = Sum::new().add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        let sum = Sum::new().bytes(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
 
         assert_eq!(sum.folded(), 0xddf2);
         assert_eq!(sum.checksum(), 0x220d);
@@ -99,7 +99,7 @@ mod tests {
             0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7,
         ];
 
-        assert_eq!(Sum::new().add(&header).checksum(), 0xb861);
+        assert_eq!(Sum::new().bytes(&header).checksum(), 0xb861);
     }
 
     proptest::proptest! {
@@ -113,12 +113,12 @@ mod tests {
             let mut sum = Sum::new();
             let mut from = 0;
             for cut in cuts {
-                sum = sum.add(&bytes[from..cut]);
+                sum = sum.bytes(&bytes[from..cut]);
                 from = cut;
             }
-            sum = sum.add(&bytes[from..]);
+            sum = sum.bytes(&bytes[from..]);
 
-            proptest::prop_assert_eq!(sum.folded(), Sum::new().add(&bytes).folded());
+            proptest::prop_assert_eq!(sum.folded(), Sum::new().bytes(&bytes).folded());
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn fill(frame: &mut [u8], headers: &Headers, request: Request) {
         let at = headers.l3_at;
         put(frame, at + 10, 0);
         if let Some(header) = frame.get(at..at + ip.header_len) {
-            let checksum = Sum::new().add(header).checksum();
+            let checksum = Sum::new().bytes(header).checksum();
             put(frame, at + 10, checksum);
         }
     }
@@ -67,7 +67,7 @@ pub fn check(frame: &[u8], headers: &Headers) -> Verdict {
     let datagram = headers.datagram(frame);
     let covered = datagram.or(frame.get(headers.l3_at..)).unwrap_or_default();
     let mut verdict = Verdict {
-        sum: Sum::new().add(covered).folded(),
+        sum: Sum::new().bytes(covered).folded(),
         l3_ok: false,
         l4_ok: false,
     };
@@ -77,7 +77,7 @@ pub fn check(frame: &[u8], headers: &Headers) -> Verdict {
     verdict.l3_ok = match ip.version {
         Version::V4 => {
             let header = datagram.get(..ip.header_len).unwrap_or_default();
-            Sum::new().add(header).folded() == 0xffff
+            Sum::new().bytes(header).folded() == 0xffff
         }
         Version::V6 => true,
     };
@@ -103,7 +103,7 @@ fn segment_sum(ip: &Ip, protocol: u8, segment: &[u8]) -> Sum {
     // CAST: a segment is at most 64 KiB long, its length field has 16 bits.
     Sum::new()
         .pseudo(ip, protocol, segment.len() as u32)
-        .add(segment)
+        .bytes(segment)
 }
 
 fn put(frame: &mut [u8], at: usize, value: u16) {

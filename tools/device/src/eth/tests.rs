@@ -152,7 +152,7 @@ fn a_received_frame_is_described_by_its_completion() {
     let mut pseudo = frame[26..34].to_vec();
     pseudo.extend_from_slice(&[0, protocol::TCP, 0, (frame.len() - 34) as u8]);
     let sum = super::checksum::Sum::new()
-        .add(&pseudo)
+        .bytes(&pseudo)
         .word(u16::from_be_bytes([cqe[0x14], cqe[0x15]]))
         .folded();
     assert_eq!(sum, 0xffff);
@@ -339,7 +339,8 @@ fn a_bad_wqe_ends_the_queue_and_later_ones_are_flushed() {
     let good = |bench: &mut Bench, sq: &mut Queue| {
         send(bench, sq, SEND, 0, &frame_v4(protocol::UDP, &[1; 80]), 18);
     };
-    let bad: [(&str, fn(&mut [u8])); 6] = [
+    type Damage = fn(&mut [u8]);
+    let bad: [(&str, Damage); 6] = [
         ("size 0", |wqe| wqe[7] = 0),
         ("size beyond what is posted", |wqe| wqe[7] = 0x3f),
         ("number of another queue", |wqe| wqe[6] ^= 1),
