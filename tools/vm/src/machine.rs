@@ -168,8 +168,8 @@ pub fn arguments(
             boot.image.display()
         ),
     );
-    add("-device", "virtio-blk-pci,drive=root,addr=0x1e".into());
-    add("-device", "virtio-serial-pci,addr=0x1d".into());
+    add("-device", "virtio-blk-pci,drive=root,bus=pcie.0,addr=0x1e".into());
+    add("-device", "virtio-serial-pci,bus=pcie.0,addr=0x1d".into());
     for name in PORTS {
         let path = sockets.port(name);
         add(
@@ -326,6 +326,8 @@ mod tests {
         let text = line(&machine, &[card]);
         assert!(text.contains("node,nodeid=1,cpus=2-3,memdev=mem1"));
         assert!(text.contains("pcie-root-port,id=rp0,bus=node1"));
+        // Without a bus of their own they would land behind the bridge, which takes only bridges.
+        assert!(text.contains("drive=root,bus=pcie.0") && text.contains("serial-pci,bus=pcie.0"));
         assert!(!text.contains("memory-backend=mem "));
     }
 
