@@ -4,10 +4,10 @@
 use device::{
     fault::Fault,
     profile::Profile,
-    scaffold::driver::{Driver, Input},
+    scaffold::driver::{xor, Driver, Input},
 };
 use mlx5_hw::{
-    ifc, raw,
+    field, ifc, raw,
     status::{Delivery, Status},
 };
 
@@ -207,4 +207,53 @@ fn a_reset_forgets_commands_in_work_and_the_queue() {
     assert_eq!(driver.answer(0, 16), None, "no queue address");
     driver.program_queue();
     driver.bring_up();
+}
+
+/// A card whose commands carry checksums.
+fn signing() -> Driver {
+    let mut driver = Driver::new(Profile::shipped("default").unwrap());
+    driver.ok(
+        Input::<ifc::enable_hca_in>::new(raw::MLX5_CMD_OP_ENABLE_HCA),
+        12,
+    );
+    let query = Input::<ifc::query_hca_cap_in>::new(raw::MLX5_CMD_OP_QUERY_HCA_CAP).op_mod(1);
+    let current = driver.ok(query, 0x1010).output;
+    let mut set = Input::<ifc::set_hca_cap_in>::new(raw::MLX5_CMD_OP_SET_HCA_CAP);
+    set.bytes[16..].copy_from_slice(&current[16..]);
+    let checksum = field!(set_hca_cap_in, capability.cmd_hca_cap.cmdif_checksum);
+    driver.ok(set.set(checksum, 3), 16);
+    driver
+}
+
+#[test]
+fn with_checksums_on_blocks_without_one_are_not_delivered() {
+    let mut driver = signing();
+    let outcome = driver.raw(&query_adapter(), 0x110);
+    assert_eq!(outcome.unwrap_err(), Delivery::Signature);
+}
+
+#[test]
+fn with_checksums_on_a_damaged_entry_is_not_delivered() {
+    let mut driver = signing();
+    driver.signed = true;
+    driver.post(0, &query_adapter(), 0x110);
+    let entry = driver.slot(0);
+    driver.machine.poke(entry + 0x1c, &[1]);
+    driver.ring(1);
+    let outcome = driver.answer(0, 0x110).expect("answered");
+    assert_eq!(outcome.unwrap_err(), Delivery::Signature);
+}
+
+#[test]
+fn with_checksums_on_answers_verify_as_the_stock_driver_verifies_them() {
+    let mut driver = signing();
+    driver.signed = true;
+    driver.raw(&query_adapter(), 0x110).expect("delivered");
+    let (entry, blocks) = driver.left(0, 0x110);
+    assert_eq!(xor(&entry), 0xff);
+    assert_eq!(blocks.len(), 1);
+    for block in blocks {
+        assert_eq!(xor(&block[512..575]), 0xff, "control part");
+        assert_eq!(xor(&block), 0xff, "whole block");
+    }
 }

@@ -7,6 +7,7 @@
 //! either does all of it or changes nothing and says why.
 
 pub mod exempt;
+pub mod mailbox;
 pub mod queue;
 pub mod registry;
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command queue: entries, mailbox chains, delivery status, completion.
 //!
-//! Entry and block layouts: `struct mlx5_cmd_layout` and `struct mlx5_cmd_prot_block` in
-//! include/linux/mlx5/device.h.
+//! Entry layout: `struct mlx5_cmd_layout` in include/linux/mlx5/device.h.
 
 use std::{collections::BTreeMap, mem::offset_of, time::Duration};
 
 use mlx5_hw::{raw, status::Delivery, wire, wire::get};
 
-use super::{execute, opcode, registry, Verdict};
+use super::{execute, mailbox, opcode, registry, Verdict};
 use crate::{caps, fault::CommandFault, hca::Hca};
 
 /// log2 of the number of slots.
@@ -17,8 +16,6 @@ pub const LOG_SLOTS: u32 = 5;
 pub const LOG_STRIDE: u32 = 6;
 
 const ENTRY: usize = 1 << LOG_STRIDE;
-const BLOCK: usize = 576;
-const BLOCK_DATA: usize = 512;
 const INLINE: usize = 16;
 const INLINE_IN: usize = offset_of!(raw::mlx5_cmd_layout, in_);
 const INLINE_OUT: usize = offset_of!(raw::mlx5_cmd_layout, out);
@@ -185,7 +182,7 @@ fn fetch(hca: &mut Hca, posted: &mut Posted) -> Result<(), Delivery> {
         let first = lay(wire!(mlx5_cmd_layout, in_ptr));
         let mut rest = Vec::new();
         let input = Some(&mut rest);
-        walk(
+        mailbox::walk(
             hca,
             first,
             in_len - INLINE,
@@ -197,7 +194,7 @@ fn fetch(hca: &mut Hca, posted: &mut Posted) -> Result<(), Delivery> {
     }
     if out_len > INLINE {
         let first = lay(wire!(mlx5_cmd_layout, out_ptr));
-        posted.out_blocks = walk(
+        posted.out_blocks = mailbox::walk(
             hca,
             first,
             out_len - INLINE,
@@ -207,47 +204,6 @@ fn fetch(hca: &mut Hca, posted: &mut Posted) -> Result<(), Delivery> {
         )?;
     }
     Ok(())
-}
-
-/// Follows a mailbox chain for `len` bytes, checks each block and collects the data if asked.
-fn walk(
-    hca: &mut Hca,
-    first: u64,
-    len: usize,
-    token: u8,
-    misaligned: Delivery,
-    mut data: Option<&mut Vec<u8>>,
-) -> Result<Vec<u64>, Delivery> {
-    let mut blocks = Vec::new();
-    let mut addr = first;
-    let mut left = len;
-    while left > 0 {
-        if addr == 0 || addr % BLOCK_DATA as u64 != 0 {
-            return Err(misaligned);
-        }
-        let mut block = [0u8; BLOCK];
-        hca.env
-            .read(addr, &mut block)
-            .map_err(|_| Delivery::Firmware)?;
-        let part = |member| get(&block, member).unwrap_or(0);
-        if part(wire!(mlx5_cmd_prot_block, token)) != u64::from(token) {
-            return Err(Delivery::Token);
-        }
-        if part(wire!(mlx5_cmd_prot_block, block_num)) != blocks.len() as u64 {
-            return Err(Delivery::BlockNumber);
-        }
-        if caps::checksums_on(hca) && block.iter().fold(0, |sum, byte| sum ^ byte) != 0xff {
-            return Err(Delivery::Signature);
-        }
-        let step = left.min(BLOCK_DATA);
-        if let Some(data) = data.as_deref_mut() {
-            data.extend_from_slice(&block[..step]);
-        }
-        left -= step;
-        blocks.push(addr);
-        addr = part(wire!(mlx5_cmd_prot_block, next));
-    }
-    Ok(blocks)
 }
 
 fn start(hca: &mut Hca, posted: Posted) {
@@ -348,11 +304,11 @@ fn describe(opcode: u16, bytes: &[u8], input: bool) -> String {
 fn complete(hca: &mut Hca, posted: &Posted, delivery: Delivery, output: &mut [u8]) {
     let signed = caps::checksums_on(hca);
     let (inline, rest) = output.split_at(INLINE.min(output.len()));
-    for (addr, data) in posted.out_blocks.iter().zip(rest.chunks(BLOCK_DATA)) {
+    for (addr, data) in posted.out_blocks.iter().zip(rest.chunks(mailbox::DATA)) {
         // A block that cannot be written cannot be reported either: the platform counts it.
         let _ = hca.env.write(*addr, data);
         if signed {
-            sign_block(hca, *addr);
+            mailbox::sign(hca, *addr);
         }
     }
     let addr = hca.cmdq.addr + u64::from(posted.slot) * ENTRY as u64;
@@ -389,18 +345,4 @@ pub fn command_event(hca: &mut Hca, eqn: u32, slots: u32) {
     let mut data = [0; 28];
     data[..4].copy_from_slice(&slots.to_be_bytes());
     hca.post_eqe(eqn, raw::MLX5_EVENT_TYPE_CMD, 0, &data);
-}
-
-/// Block checksums as `calc_block_sig` in core/cmd.c makes them.
-fn sign_block(hca: &mut Hca, addr: u64) {
-    let mut block = [0u8; BLOCK];
-    if hca.env.read(addr, &mut block).is_err() {
-        return;
-    }
-    let control = wire!(mlx5_cmd_prot_block, ctrl_sig).offset();
-    let whole = wire!(mlx5_cmd_prot_block, sig).offset();
-    let xor = |bytes: &[u8]| bytes.iter().fold(0u8, |sum, byte| sum ^ byte);
-    block[control] = !xor(&block[BLOCK_DATA..control]);
-    block[whole] = !xor(&block[..whole]);
-    let _ = hca.env.write(addr + control as u64, &block[control..]);
 }
