@@ -29,7 +29,7 @@ explain() {
 	printf -- '----\n' >&2
 	if grep -q 'No space left on device\|not enough free space\|Disk quota exceeded' "$1"; then
 		die "$2: the disk is full; free some space in $cache (or set XDG_CACHE_HOME to a larger disk) and repeat the command."
-	elif grep -qi 'could not resolve\|temporary failure resolving\|could not connect\|connection timed out\|connection refused\|network is unreachable\|failed to fetch\|could not handshake\|proxy authentication\|certificate verif\|unable to connect\|spurious network error\|invalid response from proxy' "$1"; then
+	elif grep -qi 'could not resolve\|temporary failure resolving\|could not connect\|connection timed out\|connection refused\|network is unreachable\|failed to fetch\|could not handshake\|proxy authentication\|certificate verif\|unable to connect\|spurious network error\|failed to download\|invalid response from proxy\|failed to download' "$1"; then
 		die "$2: the network did not answer; check that $mirror and https://crates.io can be reached (http_proxy, https_proxy and the host's CA bundle are passed on) and repeat the command."
 	fi
 	die "$2: failed; the whole log is $1 (repeat the command after fixing the cause, or remove $cache to start afresh)."
