@@ -23,6 +23,7 @@ use super::{
     },
     hardware::Hardware,
     pattern::Stream,
+    Alarm,
     Core,
     Inner, //
 };
@@ -228,6 +229,10 @@ impl Core {
         let cmd = &self.device.cmd;
         let hw = inner.hw.as_mut().ok_or(ENODEV)?;
         hw.qp.reset(cmd)?;
+        // What events said so far was about the QP before.
+        for raised in self.alarms.iter().skip(Alarm::QpCatastrophic as usize) {
+            raised.store(0, Relaxed);
+        }
         // The device writes no more completions of this QP; those that are there count.
         self.drain(inner);
         inner.flow.disconnected();

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     cq::cqe::CqeSyndrome,
+    qp::state::QpState,
     recovery::State, //
 };
 
@@ -79,6 +80,14 @@ impl Cause {
         matches!(self, Self::Requester(syndrome) | Self::Responder(syndrome) if syndrome.is_flush())
     }
 
+    /// Whether an event about the QP said so.
+    fn is_qp_event(&self) -> bool {
+        matches!(
+            self,
+            Self::QpCatastrophic | Self::QpRequest | Self::QpAccess
+        )
+    }
+
     /// Whether the CQ is of no use any more.
     fn is_cq(&self) -> bool {
         matches!(self, Self::CqOverrun | Self::CqAccess)
@@ -93,6 +102,8 @@ pub(super) struct Breakage {
     ns: u64,
     /// When the next attempt is due; 0: the first one has not been planned.
     due: u64,
+    /// Logged, or left out to keep the log short.
+    told: bool,
 }
 
 impl Breakage {
@@ -142,10 +153,12 @@ impl Inner {
                 }
             }
             None => {
+                self.steps.broken = self.steps.broken.wrapping_add(1);
                 self.broken = Some(Breakage {
                     cause,
                     ns: now_ns(),
                     due: 0,
+                    told: false,
                 });
             }
         }
@@ -182,10 +195,15 @@ impl Core {
             return Some(Delta::from_nanos((broken.due - now) as i64));
         }
         if broken.due == 0 {
-            let cause = broken.cause;
-            self.tell(inner, cause);
             return self.plan(inner, now);
         }
+        // An event that says more than a flush may have come meanwhile.
+        self.hear_alarms(inner);
+        if self.is_stale(inner) {
+            inner.broken = None;
+            return Some(Delta::ZERO);
+        }
+        self.tell(inner);
         inner.steps.attempts = inner.steps.attempts.wrapping_add(1);
         drop(guard);
         let result = self.reconnect();
@@ -227,12 +245,29 @@ impl Core {
         Some(Delta::from_millis(ms.into()))
     }
 
-    /// Counts a breakage and says so, at most one line a second.
-    fn tell(&self, inner: &mut Inner, cause: Cause) {
+    /// Whether only an event says that the QP is in ERROR, and the device knows better: the event
+    /// was about the QP before its last reset.
+    fn is_stale(&self, inner: &mut Inner) -> bool {
+        if !inner
+            .broken
+            .is_some_and(|broken| broken.cause.is_qp_event())
+        {
+            return false;
+        }
+        let state = inner.hw.as_ref().map(|hw| hw.qp.query(&self.device.cmd));
+        matches!(state, Some(Ok(QpState::Rts)))
+    }
+
+    /// Says what broke the connection, at most one line a second.
+    fn tell(&self, inner: &mut Inner) {
+        let Some(broken) = inner.broken.as_mut().filter(|broken| !broken.told) else {
+            return;
+        };
+        broken.told = true;
+        let cause = broken.cause;
         let qpn = inner.qpn();
         let cqn = inner.hw.as_ref().map_or(0, |hw| hw.cq.number());
         let steps = &mut inner.steps;
-        steps.broken = steps.broken.wrapping_add(1);
         match cause {
             Cause::QpCatastrophic => steps.catastrophic = steps.catastrophic.wrapping_add(1),
             Cause::CqOverrun => steps.overruns = steps.overruns.wrapping_add(1),

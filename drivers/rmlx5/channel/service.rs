@@ -98,7 +98,7 @@ impl Core {
     }
 
     /// Looks at what asynchronous events said.
-    fn hear_alarms(&self, inner: &mut Inner) {
+    pub(super) fn hear_alarms(&self, inner: &mut Inner) {
         for (alarm, raised) in Alarm::ALL.into_iter().zip(&self.alarms) {
             if raised.xchg(0, Full) != 0 {
                 inner.break_up(match alarm {
