@@ -42,6 +42,9 @@ use std::{collections::VecDeque, time::Duration};
 const MAX_FLIGHT: usize = 256;
 /// Request packets without acknowledgement at most.
 const WINDOW: i32 = 128;
+/// The same after a timeout: the other side may be slow rather than deaf, and a full window sent
+/// again would keep it so.
+const SLOW_WINDOW: i32 = 8;
 /// An acknowledgement is asked for after this many packets of a message.
 const ACK_EVERY: u32 = 32;
 /// PSNs in flight at most: order is defined up to 2^23.
@@ -70,6 +73,8 @@ pub struct Requester {
     wait: Option<Duration>,
     /// When the oldest packet counts as lost.
     deadline: Option<Duration>,
+    /// Packets that may be without acknowledgement: few after a timeout, then more and more.
+    window: i32,
     /// Going back to this PSN is under way: what else says that it was lost is no news.
     recovering: Option<Psn>,
     /// The earliest timer that is set.
@@ -83,6 +88,7 @@ impl Requester {
     pub fn start(&mut self, attr: &Attributes) {
         self.next_psn = attr.next_send_psn;
         self.una = attr.next_send_psn;
+        self.window = WINDOW;
         self.retries = attr.retry_count;
         self.rnr_retries = attr.rnr_retry;
     }
@@ -274,7 +280,7 @@ fn may_start(qp: &Qp) -> bool {
                 .checked_add(flight.packets)
                 .is_some_and(|end| end < PSN_SPAN)
         });
-    ahead < WINDOW && (fits || requester.una == position)
+    ahead < qp.requester.window && (fits || requester.una == position)
 }
 
 /// Makes the packet at the cursor.
@@ -424,12 +430,15 @@ fn load(qp: &Qp, flight: &Flight, mtu: Mtu, sent: u32, psn: Psn) -> Load {
         Service::Rc
     };
     let is_read = wqe.op.is_read_or_atomic();
+    // Nothing more goes out before this packet or an earlier one is acknowledged.
+    let closes = psn.since(qp.requester.una) + 1 >= qp.requester.window;
     Load {
         opcode: Opcode { service, operation },
         psn,
         dest_qp: qp.attr.remote_qpn,
         solicited: wqe.control.solicited && last && !is_read,
-        ack_req: service == Service::Rc && (last || is_read || sent % ACK_EVERY == ACK_EVERY - 1),
+        ack_req: service == Service::Rc
+            && (last || is_read || closes || sent % ACK_EVERY == ACK_EVERY - 1),
         ext,
     }
 }

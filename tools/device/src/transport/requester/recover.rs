@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Losses: timers, going back, giving up.
 
-use super::settle;
+use super::{settle, SLOW_WINDOW};
 use crate::{
     hca::Hca, //
     qp::Qp,
@@ -57,8 +57,10 @@ pub(in crate::transport) fn expire(hca: &mut Hca, qp: &mut Qp, now: Duration) {
     }
     hca.count_q(qp.attr.counter_set.into(), |counters| {
         counters.local_ack_timeout_err = counters.local_ack_timeout_err.wrapping_add(1);
+        counters.roce_slow_restart = counters.roce_slow_restart.wrapping_add(1);
     });
     count(hca, "ack_timeout");
+    qp.requester.window = SLOW_WINDOW;
     retry(hca, qp);
 }
 

@@ -6,6 +6,7 @@ use super::{
     settle,
     Requester,
     INFINITE,
+    WINDOW,
 };
 use crate::{
     hca::Hca,
@@ -34,6 +35,7 @@ fn acknowledge(hca: &mut Hca, qp: &mut Qp, psn: Psn) {
     let behind = requester.position().before(psn);
     requester.una = psn;
     requester.recovering = None;
+    requester.window = (requester.window * 2).min(WINDOW);
     for flight in &mut requester.flight {
         match flight.end() {
             Some(end) if end.since(psn) <= 0 => {
