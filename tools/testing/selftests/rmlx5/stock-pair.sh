@@ -27,7 +27,10 @@ pingpong_across() {
 	[ "$1" != rc ] || options="$options -c"
 	there_do "rm -f /tmp/verdict; (ibv_$1_pingpong -d \$(stock_ibdev) -g \$(stock_gid_index $there) $options >/tmp/pingpong 2>&1; echo \$? >/tmp/verdict) >/dev/null 2>&1 &
 		within 20 sh -c 'ss -Hltn \"sport = :18515\" | grep -q .'"
-	"ibv_$1_pingpong" -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" $options $there
+	"ibv_$1_pingpong" -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" $options $there || {
+		note "the server says: $(there_do "cat /tmp/pingpong; ss -tan 'sport = :18515'")"
+		fail "the client failed"
+	}
 	there_do "within 10 test -e /tmp/verdict; cat /tmp/pingpong; exit \$(cat /tmp/verdict)"
 }
 
