@@ -80,6 +80,11 @@ impl Cause {
         matches!(self, Self::Requester(syndrome) | Self::Responder(syndrome) if syndrome.is_flush())
     }
 
+    /// Whether the other end, or nobody known, is behind it.
+    fn is_passive(&self) -> bool {
+        self.is_flush() || matches!(self, Self::Responder(_) | Self::QpRequest | Self::QpAccess)
+    }
+
     /// Whether an event about the QP said so.
     fn is_qp_event(&self) -> bool {
         matches!(
@@ -222,6 +227,13 @@ impl Core {
 
     /// Sets the time of the next attempt, or gives the channel up.
     fn plan(&self, inner: &mut Inner, now: u64) -> Option<Delta> {
+        if inner
+            .broken
+            .is_some_and(|broken| broken.due == 0 && broken.cause.is_passive())
+        {
+            // What the other end does to the connection is no attempt of this end in vain.
+            inner.backoff.succeeded();
+        }
         let Some(ms) = inner.backoff.next() else {
             if !inner.steps.given_up {
                 dev_err!(
