@@ -214,8 +214,10 @@ fn memory(machine: &Machine, add: &mut impl FnMut(&str, String)) {
     let half = machine.memory / 2;
     add("-machine", "q35".into());
     add("-m", format!("{}M", half * 2));
-    add("-smp", machine.vcpus.to_string());
+    // A socket a node: CPUs of two nodes that shared a cache would make the kernel warn.
     let middle = machine.vcpus.div_ceil(2);
+    let sockets = if machine.vcpus % 2 == 0 { 2 } else { machine.vcpus };
+    add("-smp", format!("{},sockets={sockets}", machine.vcpus));
     for (node, first, last) in [(0, 0, middle - 1), (1, middle, machine.vcpus - 1)] {
         add("-object", backend(&format!("mem{node}"), half));
         let cpus = if first <= last {
