@@ -79,7 +79,7 @@ fn rise(device: &Arc<Device>) -> Result {
 
 /// The rest: participants, state, counters.
 fn restart(device: &Arc<Device>) {
-    match device.recovery.start_all(device) {
+    match device.recovery.start_all() {
         Ok(()) => {
             // Nobody waits under the device lock any more.
             device.cmd.set_bound(crate::command_timeout());

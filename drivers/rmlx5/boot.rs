@@ -3,13 +3,16 @@
 //!
 //! Each step takes the state the step before left, so that none can be forgotten or done twice.
 //! A step that fails says which one and why; the caller undoes everything with
-//! [`crate::device::Device::shut`], which does not depend on the device's help.
+//! [`undo`], which does not depend on the device's help.
 
 use kernel::{
     prelude::*,
     time::Delta, //
 };
-use kernel_ext::time::Deadline;
+use kernel_ext::{
+    pci::BoundDevice,
+    time::Deadline, //
+};
 use mlx5_hw::{
     field,
     field::{
@@ -23,9 +26,15 @@ use mlx5_hw::{
 
 use crate::{
     caps::Caps,
-    cmd::Command,
-    device::Device,
-    pages::Stage,
+    cmd::{
+        Cmd,
+        Command, //
+    },
+    iseg::Iseg,
+    pages::{
+        Pages,
+        Stage, //
+    },
     plain_command, //
 };
 
@@ -136,15 +145,26 @@ pub(crate) struct Ready {
     pub(crate) caps: Caps,
 }
 
+/// What a bring-up works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Card<'a> {
+    pub(crate) pdev: &'a BoundDevice,
+    pub(crate) iseg: &'a Iseg,
+    pub(crate) cmd: &'a Cmd,
+    pub(crate) pages: &'a Pages,
+    /// Notes how far the card is, so that somebody else can undo it.
+    pub(crate) progress: &'a dyn Fn(Progress),
+}
+
 /// A bring-up under way, in state `S`.
 pub(crate) struct Boot<'a, S> {
-    device: &'a Device,
+    device: Card<'a>,
     deadline: Deadline,
     state: S,
 }
 
 /// Logs which step failed, and how.
-fn named<T>(device: &Device, step: &str, result: Result<T>) -> Result<T> {
+fn named<T>(device: Card<'_>, step: &str, result: Result<T>) -> Result<T> {
     result.inspect_err(|error| {
         dev_err!(
             device.pdev,
@@ -157,13 +177,13 @@ fn named<T>(device: &Device, step: &str, result: Result<T>) -> Result<T> {
 
 impl<'a> Boot<'a, Talking> {
     /// Waits for the firmware and programs the command queue.
-    pub(crate) fn begin(device: &'a Device, caller: Caller) -> Result<Self> {
+    pub(crate) fn begin(device: Card<'a>, caller: Caller) -> Result<Self> {
         let (wait, total, bound) = match caller {
             Caller::Probe => (PRE_INIT, Delta::from_secs(600), crate::command_timeout()),
             Caller::Callback => (PRE_INIT_CALLBACK, TOTAL_CALLBACK, COMMAND_CALLBACK),
         };
         let deadline = Deadline::after(total);
-        let iseg = &device.iseg;
+        let iseg = device.iseg;
         let progress = |seconds| {
             dev_info!(
                 device.pdev,
@@ -185,13 +205,13 @@ impl<'a> Boot<'a, Talking> {
 
     /// ENABLE_HCA, ISSI, boot pages.
     pub(crate) fn enable(self) -> Result<Boot<'a, Enabled>> {
-        let cmd = &self.device.cmd;
+        let cmd = self.device.cmd;
         named(
             self.device,
             "ENABLE_HCA",
             cmd.exec(&EnableHca {}).map_err(Error::from),
         )?;
-        self.device.progress(Progress::Enabled);
+        (self.device.progress)(Progress::Enabled);
         // A firmware that does not know the command speaks revision 0, which knows another family
         // of SRQ commands: not supported here.
         let supported = named(
@@ -220,7 +240,7 @@ impl<'a> Boot<'a, Talking> {
 impl<'a> Boot<'a, Enabled> {
     /// Byte order and capabilities.
     pub(crate) fn configure(self) -> Result<Boot<'a, Configured>> {
-        let cmd = &self.device.cmd;
+        let cmd = self.device.cmd;
         cmd.exec(&SetHostEndianness)?;
         let caps = match named(self.device, "capabilities", Caps::negotiate(cmd))? {
             Ok(caps) => caps,
@@ -236,7 +256,7 @@ impl<'a> Boot<'a, Enabled> {
 impl<'a> Boot<'a, Configured> {
     /// Init pages, INIT_HCA.
     pub(crate) fn initialise(self) -> Result<Boot<'a, Ready>> {
-        let cmd = &self.device.cmd;
+        let cmd = self.device.cmd;
         named(
             self.device,
             "init pages",
@@ -247,7 +267,7 @@ impl<'a> Boot<'a, Configured> {
             "INIT_HCA",
             cmd.exec(&InitHca {}).map_err(Error::from),
         )?;
-        self.device.progress(Progress::Initialised);
+        (self.device.progress)(Progress::Initialised);
         let caps = self.state.caps;
         self.next(Ready { caps })
     }
@@ -274,7 +294,7 @@ impl<'a, S> Boot<'a, S> {
     }
 }
 
-/// How far the device is, for [`crate::device::Device::shut`].
+/// How far the device is, for [`undo`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Progress {
     /// Nothing to undo on the device.
@@ -287,8 +307,8 @@ pub(crate) enum Progress {
 
 /// Undoes what `progress` says was done: TEARDOWN_HCA, pages back, DISABLE_HCA. Answers are not
 /// needed: what the device keeps is safe once it cannot master the bus.
-pub(crate) fn undo(device: &Device, progress: Progress) {
-    let cmd = &device.cmd;
+pub(crate) fn undo(device: Card<'_>, progress: Progress) {
+    let cmd = device.cmd;
     if progress >= Progress::Initialised {
         let _ = cmd.exec(&TeardownHca {});
     }

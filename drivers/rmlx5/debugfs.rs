@@ -1,43 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The directories in debugfs, and `stats`.
-//!
-//! `rmlx5/BDF/` belongs to a bound card. A file there keeps what it shows alive, so whoever makes one
-//! drops it when the card is closed.
+//! The file `stats` of a card in debugfs.
 
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use kernel_ext::{
-    debugfs::{
-        Contents,
-        Dir,
-        File,
-        Text, //
-    },
-    global::{
-        Global,
-        Owner, //
-    },
+use kernel_ext::debugfs::{
+    Contents,
+    File,
+    Text, //
 };
 
 use crate::{
     device::Device,
     report, //
 };
-
-static ROOT: Global<Arc<Dir>> = Global::new();
-
-/// Makes `rmlx5/`, for as long as the module is there.
-pub(crate) fn root() -> Result<Owner<Arc<Dir>>> {
-    Ok(Owner::new(&ROOT, Dir::new(c"rmlx5")?))
-}
-
-/// Makes `rmlx5/NAME/`. It goes away with its last user.
-pub(crate) fn directory(name: &CStr) -> Result<Arc<Dir>> {
-    let root = ROOT.get().ok_or(ENODEV)?;
-    Dir::new_in(&root, name)
-}
 
 /// `stats`: all counters, one a line. Root only: numbers change, names are not ABI.
 pub(crate) struct Stats(Arc<Device>);

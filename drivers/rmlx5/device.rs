@@ -37,6 +37,7 @@ use crate::{
         self,
         Boot,
         Caller,
+        Card,
         Progress, //
     },
     caps::Caps,
@@ -48,13 +49,16 @@ use crate::{
         queue::Verdict,
         Cmd, //
     },
-    debugfs,
+    dirs,
     eq::sink::{
         Async,
         CompEq, //
     },
     event::Registry,
-    health::Health,
+    health::{
+        Health,
+        Patient, //
+    },
     irq::Eqs,
     iseg::Iseg,
     pages::{
@@ -69,7 +73,10 @@ use crate::{
         Mapping,
         Uar, //
     },
-    worker::Worker, //
+    worker::{
+        Supplier,
+        Worker, //
+    }, //
 };
 
 /// Longest piece of a scatter list, in bytes. Source: `set_dma_caps` in core/main.c.
@@ -138,7 +145,7 @@ impl Device {
         let worker = Worker::new(&queue)?;
         let requests = Requests::new(worker.clone())?;
         let events = Arc::pin_init(Registry::new(), GFP_KERNEL)?;
-        let debugfs = debugfs::directory(pdev.name())?;
+        let debugfs = dirs::directory(pdev.name())?;
         let health = Health::new(&queue, pdev, iseg.clone())?;
         Arc::pin_init(
             try_pin_init!(Self {
@@ -173,7 +180,8 @@ impl Device {
         self.pages.forget(&self.requests);
         self.progress(Progress::Nothing);
         self.enabled.set_master();
-        let ready = Boot::begin(self, caller)?
+        let progress = |progress| self.progress(progress);
+        let ready = Boot::begin(self.card(&progress), caller)?
             .enable()?
             .configure()?
             .initialise()?;
@@ -186,11 +194,11 @@ impl Device {
         let uar = Uar::alloc(&self.cmd, &self.bar, Mapping::Uncached, previous)?;
         self.current.lock().uar = Some(uar.clone());
         if self.eqs.as_ref().is_none() {
-            let eqs = Eqs::new(self, &caps)?;
+            let eqs = Eqs::new(&self.pdev, self.node, &self.cmd, self.async_sink(), &caps)?;
             self.eqs.populate(eqs);
         }
         self.eqs.as_ref().ok_or(EINVAL)?.create(&self.cmd, &uar)?;
-        self.worker.open(self);
+        self.worker.open(self.clone());
         self.recovery.next_generation();
         Ok(())
     }
@@ -224,7 +232,7 @@ impl Device {
                 uar.dealloc(&self.cmd);
             }
         }
-        boot::undo(self, progress);
+        boot::undo(self.card(&|progress| self.progress(progress)), progress);
         self.progress(Progress::Nothing);
         self.cmd.fail(Verdict::Dead);
         self.enabled.clear_master();
@@ -255,7 +263,7 @@ impl Device {
     }
 
     /// Notes how far the device is.
-    pub(crate) fn progress(&self, progress: Progress) {
+    fn progress(&self, progress: Progress) {
         self.current.lock().progress = progress;
     }
 
@@ -279,8 +287,19 @@ impl Device {
         self.eqs.as_ref()?.completions().get(index)
     }
 
+    /// What a bring-up works on.
+    fn card<'a>(&'a self, progress: &'a dyn Fn(Progress)) -> Card<'a> {
+        Card {
+            pdev: &self.pdev,
+            iseg: &self.iseg,
+            cmd: &self.cmd,
+            pages: &self.pages,
+            progress,
+        }
+    }
+
     /// Where the events of the async EQ go.
-    pub(crate) fn async_sink(&self) -> Async {
+    fn async_sink(&self) -> Async {
         Async {
             registry: self.events.clone(),
             pages: self.requests.clone(),
@@ -291,9 +310,34 @@ impl Device {
     pub(crate) fn refused_requests(&self) -> u64 {
         self.requests.refused.get()
     }
+}
 
-    /// Answers the page requests that have come. Runs in the worker.
-    pub(crate) fn answer_pages(&self) {
+impl Supplier for Device {
+    fn answer_pages(&self) {
         self.pages.answer(&self.cmd, &self.requests);
+    }
+}
+
+impl Patient for Device {
+    fn verdict(&self) -> Verdict {
+        self.cmd.verdict()
+    }
+
+    fn state(&self) -> State {
+        self.recovery.state()
+    }
+
+    fn fail(&self, verdict: Verdict) {
+        self.cmd.fail(verdict);
+    }
+
+    fn give_up(&self) -> bool {
+        if !self.recovery.go(State::Dead) {
+            return false;
+        }
+        self.lost(Verdict::Broken);
+        self.recovery.stop_all();
+        self.quiesce();
+        true
     }
 }

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The PCI driver: which cards it takes, and what it does with one.
 
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 use kernel_ext::{
-    debugfs::File,
     pci::{
         driver::{
             BoundTo,
@@ -25,6 +21,10 @@ use kernel_ext::{
 use crate::{
     aer,
     boot::Caller,
+    bound::{
+        Data,
+        Rmlx5, //
+    },
     channel::set::Channels,
     debugfs::Stats,
     device::Device,
@@ -52,17 +52,6 @@ kernel::pci_device_table!(
         (DeviceId::from_id(Vendor::MELLANOX, 0x1021), ()), // ConnectX-7
     ]
 );
-
-/// The driver.
-pub(crate) struct Rmlx5;
-
-/// What a bound card hangs on. `device` goes first: it still needs the PCI device as it is tuned.
-pub(crate) struct Data {
-    _stats: File<Stats>,
-    /// The card.
-    pub(crate) device: Arc<Device>,
-    _tuning: Tuning,
-}
 
 impl Rmlx5 {
     fn bind(pdev: &BoundDevice) -> Result<Data> {
@@ -92,7 +81,7 @@ impl Rmlx5 {
             if !device.recovery.go(State::Up) {
                 return Err(ENODEV);
             }
-            device.health.start(&device);
+            device.health.start(device.clone());
             let channels = Channels::attach(&device, crate::num_qps(), crate::cq_size())?;
             ib::Face::attach(&device, &channels)
         });
@@ -108,9 +97,9 @@ impl Rmlx5 {
             }
         };
         Ok(Data {
-            _stats: stats,
+            stats,
             device,
-            _tuning: tuning,
+            tuning,
         })
     }
 }

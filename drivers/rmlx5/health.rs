@@ -36,7 +36,6 @@ use kernel_ext::{
 
 use crate::{
     cmd::queue::Verdict as CmdVerdict,
-    device::Device,
     iseg::{
         Iseg,
         NicState, //
@@ -116,6 +115,19 @@ impl fmt::Display for Sign {
     }
 }
 
+/// Whose health is looked after.
+pub(crate) trait Patient: Send + Sync {
+    /// What the command queue thinks.
+    fn verdict(&self) -> CmdVerdict;
+    /// Where the device is.
+    fn state(&self) -> State;
+    /// Nothing is sent any more. Does not sleep for the device.
+    fn fail(&self, verdict: CmdVerdict);
+    /// Goes to `Dead` and stops everything; `false` when it is dead already. From `Dead` nothing
+    /// comes back, so this runs without the device lock.
+    fn give_up(&self) -> bool;
+}
+
 /// Looks once a period.
 #[pin_data]
 struct Poll {
@@ -130,17 +142,17 @@ struct Poll {
     /// Good looks in a row.
     good: Atomic<u32>,
     #[pin]
-    device: Mutex<Option<Arc<Device>>>,
+    device: Mutex<Option<Arc<dyn Patient>>>,
 }
 
 impl Poll {
     /// Reads the signs; does nothing about them.
-    fn look(&self, device: &Device) -> Sign {
+    fn look(&self, device: &dyn Patient) -> Sign {
         let health = self.iseg.health();
-        if health.gone || device.cmd.verdict() == CmdVerdict::Gone {
+        if health.gone || device.verdict() == CmdVerdict::Gone {
             return Sign::Gone;
         }
-        if device.cmd.verdict() == CmdVerdict::Broken {
+        if device.verdict() == CmdVerdict::Broken {
             return Sign::NoAnswer;
         }
         if self.iseg.nic_state() != NicState::Full {
@@ -181,19 +193,15 @@ impl Poll {
     }
 
     /// Ends the generation and asks for a reset, which runs the reset callbacks.
-    fn act(&self, device: &Device, sign: Sign) {
-        device.cmd.fail(match sign {
+    fn act(&self, device: &dyn Patient, sign: Sign) {
+        device.fail(match sign {
             Sign::Gone => CmdVerdict::Gone,
             _ => CmdVerdict::Broken,
         });
         let tries = self.tries.load(Relaxed).saturating_add(1);
         self.tries.store(tries, Relaxed);
         if tries > RESET_TRIES {
-            // From `Dead` nothing comes back, so this may run without the device lock.
-            if device.recovery.go(State::Dead) {
-                device.lost(CmdVerdict::Broken);
-                device.recovery.stop_all();
-                device.quiesce();
+            if device.give_up() {
                 dev_err!(
                     self.pdev,
                     "health: {}, no reset helped, device is dead until it is bound again\n",
@@ -226,16 +234,16 @@ impl Job for Look {
         if self.paused.load(Relaxed) != 0 {
             return Some(PERIOD);
         }
-        match device.recovery.state() {
+        match device.state() {
             State::Up => {}
             State::Dead => return None,
             State::Draining | State::Resetting => return Some(PERIOD),
         }
-        let sign = self.look(&device);
+        let sign = self.look(&*device);
         self.note(sign);
         if sign.fatal() {
             self.good.store(0, Relaxed);
-            self.act(&device, sign);
+            self.act(&*device, sign);
         } else {
             let good = self.good.load(Relaxed).saturating_add(1);
             self.good.store(good, Relaxed);
@@ -275,9 +283,9 @@ impl Health {
     }
 
     /// Looks from now on. Sleeps.
-    pub(crate) fn start(&self, device: &Arc<Device>) {
+    pub(crate) fn start(&self, device: Arc<dyn Patient>) {
         let poll = self.task.job();
-        let old = poll.device.lock().replace(device.clone());
+        let old = poll.device.lock().replace(device);
         drop(old);
         poll.misses.store(0, Relaxed);
         self.task.schedule_after(PERIOD);

@@ -270,7 +270,7 @@ impl Face {
             pin_init!(Self { registration <- new_mutex!(Some(registration)) }),
             GFP_KERNEL,
         )?;
-        device.recovery.join(device, face)
+        device.recovery.join(face)
     }
 }
 
@@ -283,7 +283,7 @@ impl Participant for Face {
         // It stays registered; what users have on it belongs to later editions.
     }
 
-    fn start(&self, _device: &Arc<Device>) -> Result {
+    fn start(&self) -> Result {
         Ok(())
     }
 

@@ -28,6 +28,7 @@ use kernel_ext::{
         self,
         Node, //
     },
+    pci::BoundDevice,
 };
 
 use crate::{
@@ -40,7 +41,6 @@ use crate::{
         queue::Counter,
         Cmd, //
     },
-    device::Device,
     eq::{
         sink::{
             Async,
@@ -155,8 +155,13 @@ pub(crate) struct Eqs {
 
 impl Eqs {
     /// Allocates vectors and queues for the whole life of the device, and requests the interrupts.
-    pub(crate) fn new(device: &Device, caps: &Caps) -> Result<Self> {
-        let pdev = &device.pdev;
+    pub(crate) fn new(
+        pdev: &BoundDevice,
+        node: Node,
+        cmd: &Arc<Cmd>,
+        sink: Async,
+        caps: &Caps,
+    ) -> Result<Self> {
         // Two EQs are for commands and async events.
         let knob = match crate::comp_vectors() {
             0 => u32::MAX,
@@ -175,35 +180,25 @@ impl Eqs {
         let plan = Plan::new(set.len() as u16, wanted as u16);
         let command = Eq::new(
             pdev,
-            device.node,
+            node,
             COMMAND_ENTRIES,
             plan.command,
             COMMAND_MASK,
-            Commands::new(device.cmd.clone()),
+            Commands::new(cmd.clone()),
         )?;
-        let asynchronous = Eq::new(
-            pdev,
-            device.node,
-            ASYNC_ENTRIES,
-            0,
-            ASYNC_MASK,
-            device.async_sink(),
-        )?;
+        let asynchronous = Eq::new(pdev, node, ASYNC_ENTRIES, 0, ASYNC_MASK, sink)?;
         let mut completions = KVec::with_capacity(plan.completions.into(), GFP_KERNEL)?;
         for index in 0..plan.completions {
-            let node = device
-                .node
-                .nearby_cpu(index.into())
-                .map_or(device.node, Node::of_cpu);
+            let near = node.nearby_cpu(index.into()).map_or(node, Node::of_cpu);
             let eq = Eq::new(
                 pdev,
-                node,
+                near,
                 COMP_ENTRIES,
                 plan.first_completion + index,
                 0,
                 CompSink::new()?,
             )?;
-            completions.push(CompEq { eq, node }, GFP_KERNEL)?;
+            completions.push(CompEq { eq, node: near }, GFP_KERNEL)?;
         }
         let mut eqs = Self {
             vectors: KVec::new(),
@@ -215,7 +210,7 @@ impl Eqs {
         };
         // CAST: at most 2048.
         for vector in 0..eqs.set.len() as u16 {
-            if let Some(vector) = eqs.request(device, vector)? {
+            if let Some(vector) = eqs.request(pdev, node, vector)? {
                 eqs.vectors.push(vector, GFP_KERNEL)?;
             }
         }
@@ -229,7 +224,7 @@ impl Eqs {
     }
 
     /// Requests the interrupt of `vector`; `None` when nothing uses it.
-    fn request(&self, device: &Device, vector: u16) -> Result<Option<Vector>> {
+    fn request(&self, pdev: &BoundDevice, node: Node, vector: u16) -> Result<Option<Vector>> {
         let plan = self.plan;
         let mut sources: KVec<Arc<dyn Source>> = KVec::new();
         if vector == plan.command {
@@ -250,9 +245,9 @@ impl Eqs {
         // Completion vector n goes to the n-th CPU counted from the card's node; the others are
         // rare and stay near.
         let place = vector.saturating_sub(plan.first_completion);
-        let cpu = device.node.nearby_cpu(place.into());
+        let cpu = node.nearby_cpu(place.into());
         let role = plan.role(vector)?;
-        let name = CString::try_from_fmt(fmt!("rmlx5-{}@pci:{}", &*role, device.pdev.name()))?;
+        let name = CString::try_from_fmt(fmt!("rmlx5-{}@pci:{}", &*role, pdev.name()))?;
         let interrupts = Arc::new(Counter::default(), GFP_KERNEL)?;
         let line = Line {
             sources,

@@ -32,10 +32,7 @@ use kernel::{
     time::Delta, //
 };
 
-use crate::{
-    cmd::queue::Counter,
-    device::Device, //
-};
+use crate::cmd::queue::Counter;
 
 /// Where a device generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +100,7 @@ pub(crate) trait Participant: Send + Sync {
 
     /// A new generation is up: commands work in event mode, EQs are armed. Recreates on the device
     /// what belongs to the participant. An error makes the device `Dead`.
-    fn start(&self, device: &Arc<Device>) -> Result;
+    fn start(&self) -> Result;
 
     /// The driver lets go of a device that still works: take everything away in order. Commands
     /// work, or fail at once; never wait for their success.
@@ -219,11 +216,11 @@ impl Recovery {
     }
 
     /// Adds a participant behind those that are there; it is started if the device is up.
-    pub(crate) fn join(&self, device: &Arc<Device>, participant: Arc<dyn Participant>) -> Result {
+    pub(crate) fn join(&self, participant: Arc<dyn Participant>) -> Result {
         let mut participants = self.participants.lock();
         participants.reserve(1, GFP_KERNEL)?;
         if self.state() == State::Up {
-            participant.start(device)?;
+            participant.start()?;
         }
         participants
             .push_within_capacity(participant)
@@ -238,10 +235,10 @@ impl Recovery {
     }
 
     /// Starts everybody, first to last. The error names who could not.
-    pub(crate) fn start_all(&self, device: &Arc<Device>) -> Result<(), (&'static str, Error)> {
+    pub(crate) fn start_all(&self) -> Result<(), (&'static str, Error)> {
         for participant in self.participants.lock().iter() {
             participant
-                .start(device)
+                .start()
                 .map_err(|error| (participant.name(), error))?;
         }
         Ok(())

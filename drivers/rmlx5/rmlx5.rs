@@ -5,13 +5,13 @@
 //!
 //! | layer | modules |
 //! |---|---|
-//! | everywhere | [`census`], [`limit`] |
+//! | everywhere | [`census`], [`dirs`], [`limit`] |
 //! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`buf`] |
 //! | events | [`event`], [`eq`], [`irq`] |
 //! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`port`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
 //! | users | [`channel`], [`ib`] |
-//! | PCI | [`driver`], [`aer`], [`pci`], [`sysfs`], [`report`], [`debugfs`] |
+//! | PCI | [`bound`], [`driver`], [`aer`], [`pci`], [`sysfs`], [`report`], [`debugfs`] |
 //!
 //! What must go up goes through a trait that the lower layer owns: [`cmd::CompletionSource`],
 //! [`event::Listener`], [`eq::sink::CqHandler`], [`recovery::Participant`].
@@ -39,6 +39,7 @@ use kernel_ext::{
 
 mod aer;
 mod boot;
+mod bound;
 mod buf;
 mod caps;
 mod census;
@@ -47,6 +48,7 @@ mod cmd;
 mod cq;
 mod debugfs;
 mod device;
+mod dirs;
 mod driver;
 mod eq;
 mod event;
@@ -72,7 +74,7 @@ mod wq;
 #[pin_data]
 struct Module {
     #[pin]
-    _driver: Registration<Adapter<driver::Rmlx5>>,
+    _driver: Registration<Adapter<bound::Rmlx5>>,
     _debugfs: Owner<Arc<Dir>>,
     /// Dropped last: by then nothing may be left.
     _inspection: census::Inspection,
@@ -82,7 +84,7 @@ impl InPlaceModule for Module {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             // Initialised first: probe looks for it.
-            _debugfs: debugfs::root()?,
+            _debugfs: dirs::root()?,
             _driver <- Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
             _inspection: census::Inspection,
         })

@@ -16,7 +16,7 @@ use kernel_ext::{
 };
 
 use crate::{
-    driver::{
+    bound::{
         Data,
         Rmlx5, //
     },

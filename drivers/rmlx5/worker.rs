@@ -17,13 +17,16 @@ use kernel_ext::workqueue::{
     Task, //
 };
 
-use crate::{
-    device::Device,
-    pages::Wake, //
-};
+use crate::pages::Wake;
 
-/// The device to work for, between [`Worker::open`] and [`Worker::close`].
-struct Pager(Pin<KBox<Mutex<Option<Arc<Device>>>>>);
+/// Who answers page requests.
+pub(crate) trait Supplier: Send + Sync {
+    /// Answers what has come. May sleep.
+    fn answer_pages(&self);
+}
+
+/// The supplier to wake, between [`Worker::open`] and [`Worker::close`].
+struct Pager(Pin<KBox<Mutex<Option<Arc<dyn Supplier>>>>>);
 
 impl Job for Pager {
     fn run(&self) -> Option<Delta> {
@@ -49,8 +52,8 @@ impl Worker {
     }
 
     /// Requests are answered from now on.
-    pub(crate) fn open(&self, device: &Arc<Device>) {
-        let old = self.task.job().0.lock().replace(device.clone());
+    pub(crate) fn open(&self, device: Arc<dyn Supplier>) {
+        let old = self.task.job().0.lock().replace(device);
         drop(old);
         // One may have come before.
         self.task.schedule();

@@ -235,7 +235,7 @@ impl Channels {
         device.events.listen(listener)?;
         let faces = super::files::Faces::new(&this)?;
         *this.faces.lock() = Some(faces);
-        device.recovery.join(device, this.clone())?;
+        device.recovery.join(this.clone())?;
         Ok(this)
     }
 
@@ -552,7 +552,8 @@ impl Participant for Channels {
         set.base = None;
     }
 
-    fn start(&self, device: &Arc<Device>) -> Result {
+    fn start(&self) -> Result {
+        let device = &self.device;
         let mut guard = self.set.lock();
         let set = &mut *guard;
         if !set.used {
