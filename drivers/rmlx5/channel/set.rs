@@ -330,10 +330,17 @@ impl Channels {
 
     /// Connects the channels to those of another machine: the first to the first line, and so on.
     ///
-    /// `EINVAL` unless there is one line for each channel; `EBUSY` while a self-test runs. Sleeps.
+    /// `EINVAL` unless there is one line for each channel; `EBUSY` while a self-test runs on a
+    /// connection that is in force. Sleeps.
     pub(crate) fn connect(&self, peers: KVec<Endpoint>) -> Result {
         let mut set = self.set.lock();
-        if set.run.as_ref().is_some_and(|run| run.is_active()) {
+        let running = set.run.as_ref().is_some_and(|run| run.is_active());
+        if running
+            && set
+                .channels
+                .iter()
+                .any(|channel| channel.core.is_connected())
+        {
             return Err(EBUSY);
         }
         self.provision(&mut set)?;
@@ -633,6 +640,11 @@ impl Core {
                 Ok(())
             }
         }
+    }
+
+    /// Whether there is another end, broken or not.
+    fn is_connected(&self) -> bool {
+        self.inner.lock().connection.is_some()
     }
 
     /// Begins nothing new.
