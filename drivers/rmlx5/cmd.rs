@@ -122,14 +122,6 @@ pub(crate) struct CmdError {
 }
 
 impl CmdError {
-    /// The status of the device, when it gave a known one.
-    pub(crate) fn status(&self) -> Option<Status> {
-        match self.cause {
-            Cause::Status(code, _) => Status::from_code(code),
-            _ => None,
-        }
-    }
-
     /// Whether the device may still be working on it: what it was given must not be freed.
     pub(crate) fn in_doubt(&self) -> bool {
         matches!(self.cause, Cause::Timeout | Cause::Gone)

@@ -26,7 +26,9 @@ pub(crate) trait Supplier: Send + Sync {
 }
 
 /// The supplier to wake, between [`Worker::open`] and [`Worker::close`].
-struct Pager(Pin<KBox<Mutex<Option<Arc<dyn Supplier>>>>>);
+type Supply = Mutex<Option<Arc<dyn Supplier>>>;
+
+struct Pager(Pin<KBox<Supply>>);
 
 impl Job for Pager {
     fn run(&self) -> Option<Delta> {

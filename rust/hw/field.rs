@@ -330,7 +330,7 @@ fn load(bytes: &[u8], off: u32, bits: u32) -> u64 {
         u32::from_be_bytes(raw)
     };
     if bits == 64 {
-        return u64::from(dword(at)) << 32 | u64::from(dword(at + 4));
+        return (u64::from(dword(at)) << 32) | u64::from(dword(at + 4));
     }
     let shift = 32 - off % 32 - bits;
     u64::from(dword(at) >> shift) & (u64::MAX >> (64 - bits))
@@ -349,6 +349,6 @@ fn store(bytes: &mut [u8], off: u32, bits: u32, value: u64) {
     let mask = (u64::MAX >> (64 - bits)) as u32;
     let mut raw = [0u8; 4];
     raw.copy_from_slice(&bytes[at..at + 4]);
-    let dword = u32::from_be_bytes(raw) & !(mask << shift) | (value as u32) << shift;
+    let dword = (u32::from_be_bytes(raw) & !(mask << shift)) | ((value as u32) << shift);
     bytes[at..at + 4].copy_from_slice(&dword.to_be_bytes());
 }

@@ -73,7 +73,7 @@ pub fn get<S>(bytes: &[u8], member: Member<S>) -> Option<u64> {
     let raw = bytes.get(member.offset()..member.offset() + member.width())?;
     Some(
         raw.iter()
-            .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+            .fold(0, |value, byte| (value << 8) | u64::from(*byte)),
     )
 }
 

@@ -307,7 +307,7 @@ impl Core {
             // CAST: not above the maximum, which has 16 bits.
             source_port: port as u16,
             // CAST: 256 to 4096 give 1 to 5.
-            mtu_code: (mtu.ilog2().saturating_sub(7)).min(5) as u8,
+            mtu_code: mtu.checked_ilog2().ok_or(EINVAL)?.saturating_sub(7).min(5) as u8,
             log_message: caps.log_max_message,
             log_initiator_depth: caps.log_max_initiator_depth.min(LOG_DEPTH),
             log_responder_depth: caps.log_max_responder_depth.min(LOG_DEPTH),

@@ -549,7 +549,7 @@ fn check_received(
     immediate: Option<u32>,
     memory: &impl Memory,
 ) -> Result<(), Fault> {
-    if len < layout::MIN_MESSAGE || len > layout::RECV_BYTES || slot >= layout::WQES {
+    if !(layout::MIN_MESSAGE..=layout::RECV_BYTES).contains(&len) || slot >= layout::WQES {
         return Err(Fault::Length {
             sequence,
             found: len,

@@ -5,6 +5,8 @@
 //! `num_qps`. From then on a write changes them while they work: channels that stay are not
 //! touched, those that go finish what they have under way first.
 
+use core::cmp::Ordering;
+
 use kernel::{
     new_mutex,
     new_spinlock_irq,
@@ -398,13 +400,13 @@ impl Channels {
         if set.base.is_none() {
             set.base = Some(Base::new(&self.device)?);
         }
-        if count > have {
-            self.grow(set, count).inspect_err(|_| {
-                // What was there stays as it was.
-                self.remove_from(set, have);
-            })?;
-        } else if count < have {
-            self.retire(set, count);
+        match count.cmp(&have) {
+            // What was there stays as it was when it fails.
+            Ordering::Greater => self
+                .grow(set, count)
+                .inspect_err(|_| self.remove_from(set, have))?,
+            Ordering::Less => self.retire(set, count),
+            Ordering::Equal => {}
         }
         Ok(())
     }

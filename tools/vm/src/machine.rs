@@ -168,7 +168,10 @@ pub fn arguments(
             boot.image.display()
         ),
     );
-    add("-device", "virtio-blk-pci,drive=root,bus=pcie.0,addr=0x1e".into());
+    add(
+        "-device",
+        "virtio-blk-pci,drive=root,bus=pcie.0,addr=0x1e".into(),
+    );
     add("-device", "virtio-serial-pci,bus=pcie.0,addr=0x1d".into());
     for name in PORTS {
         let path = sockets.port(name);
@@ -216,7 +219,11 @@ fn memory(machine: &Machine, add: &mut impl FnMut(&str, String)) {
     add("-m", format!("{}M", half * 2));
     // A socket a node: CPUs of two nodes that shared a cache would make the kernel warn.
     let middle = machine.vcpus.div_ceil(2);
-    let sockets = if machine.vcpus % 2 == 0 { 2 } else { machine.vcpus };
+    let sockets = if machine.vcpus % 2 == 0 {
+        2
+    } else {
+        machine.vcpus
+    };
     add("-smp", format!("{},sockets={sockets}", machine.vcpus));
     for (node, first, last) in [(0, 0, middle - 1), (1, middle, machine.vcpus - 1)] {
         add("-object", backend(&format!("mem{node}"), half));
