@@ -165,7 +165,10 @@ impl fmt::Display for BadCap {
 
 /// The validated capabilities. Numbers are counts and bytes, not logs, unless the name says so.
 #[derive(Clone, Copy)]
-#[expect(dead_code, reason = "validated in one place, also what only the verbs face will use")]
+#[expect(
+    dead_code,
+    reason = "validated in one place, also what only the verbs face will use"
+)]
 pub(crate) struct Caps {
     /// Event queues the driver may create; at least 3.
     pub(crate) max_eqs: u32,

@@ -81,7 +81,10 @@ pub(crate) enum Mapping {
     /// Uncached: EQ, CQ and plain send doorbells.
     Uncached,
     /// Write combining: BlueFlame.
-    #[expect(dead_code, reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written")]
+    #[expect(
+        dead_code,
+        reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written"
+    )]
     WriteCombining,
 }
 
@@ -148,7 +151,10 @@ impl Uar {
     }
 
     /// How it is mapped.
-    #[expect(dead_code, reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written")]
+    #[expect(
+        dead_code,
+        reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written"
+    )]
     pub(crate) fn mapping(&self) -> Mapping {
         self.mapping
     }
@@ -188,7 +194,10 @@ impl Uar {
 
     /// Writes whole WQEs through a BlueFlame register. Only for a write combining mapping that was
     /// probed to work, one writer per register. `wqe` is a multiple of 8 bytes.
-    #[expect(dead_code, reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written")]
+    #[expect(
+        dead_code,
+        reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written"
+    )]
     pub(crate) fn blue_flame(&self, at: usize, wqe: &[u8]) -> Result {
         self.io.try_copy_to(at, wqe)?;
         kernel_ext::pci::bar::write_barrier();
