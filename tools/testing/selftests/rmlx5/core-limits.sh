@@ -10,9 +10,9 @@ test_no_more_qps() {
 	limit=$(cat "$(IB)/resource/max_qp")
 	[ "$limit" -lt 256 ] || skip "this card has $limit QPs"
 	echo 4 >"$(IB)/num_qps" && start rounds=2 sizes=64 && finish 60 || return
-	objects=$(grep ^objects "$FILES/stats")
+	objects=$(objects)
 	refused $((limit + 2)) "$(IB)/num_qps" "Cannot allocate memory" "num_qps: $((limit + 2)) is not possible" || return
-	expect objects "$objects" "$(grep ^objects "$FILES/stats")" || return
+	expect objects "$objects" "$(objects)" || return
 	start rounds=2 sizes=64 && finish 60 && complete 4 2
 }
 
