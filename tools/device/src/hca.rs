@@ -249,7 +249,7 @@ impl Hca {
     /// Runs the data path until it has nothing to do or `budget` steps are used up.
     pub fn work(&mut self, budget: u32) {
         for _ in 0..budget {
-            let Some(work) = self.sched.next() else {
+            let Some(work) = self.sched.pop() else {
                 return;
             };
             match work {

@@ -39,7 +39,7 @@ impl Scheduler {
     }
 
     /// Takes the first piece out.
-    pub fn next(&mut self) -> Option<Work> {
+    pub fn pop(&mut self) -> Option<Work> {
         let work = self.queue.pop_front()?;
         self.queued.remove(&work);
         Some(work)

@@ -169,10 +169,10 @@ fn fetch(hca: &mut Hca, posted: &mut Posted) -> Result<(), Delivery> {
     // CAST: 32-bit lengths.
     let in_len = lay(wire!(mlx5_cmd_layout, inlen)) as usize;
     let out_len = lay(wire!(mlx5_cmd_layout, outlen)) as usize;
-    if in_len < 8 || in_len > LONGEST {
+    if !(8..=LONGEST).contains(&in_len) {
         return Err(Delivery::InputLen);
     }
-    if out_len < 8 || out_len > LONGEST {
+    if !(8..=LONGEST).contains(&out_len) {
         return Err(Delivery::OutputLen);
     }
     let token = entry[wire!(mlx5_cmd_layout, token).offset()];
