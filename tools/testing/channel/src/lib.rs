@@ -2,9 +2,7 @@
 //! The parts of the driver that need no kernel, compiled for the host so that they can be tested
 //! there: work queue entries, CQEs, QP states, and the traffic of a channel over a device that
 //! exists in memory only. The files are the driver's own; nothing is copied.
-
-// The driver uses what no test needs, and the other way round.
-#![allow(dead_code)]
+#![expect(dead_code, reason = "the driver uses what the tests do not")]
 
 #[path = "../../../../drivers/rmlx5/wq.rs"]
 pub(crate) mod wq;
