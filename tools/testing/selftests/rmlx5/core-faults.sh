@@ -42,6 +42,8 @@ test_firmware_error_resets_the_function() {
 	fresh
 	inject health syndrome=1 reset_request=true
 	until_is 20 1 attr resets
+	# The word follows with the next look at the firmware.
+	until_is 5 good attr health
 	alive
 	commands
 }
