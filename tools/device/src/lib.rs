@@ -36,6 +36,7 @@
 //! Events: [`hca::Hca::async_event`] to the EQ subscribed, [`hca::Hca::post_eqe`] to a given one.
 
 pub mod adapter;
+mod bare;
 pub mod boot;
 pub mod buffer;
 pub mod caps;

@@ -10,17 +10,9 @@
 //!
 //! Source: `mlx5_cq_arm` in include/linux/mlx5/cq.h, `eq_update_ci` in core/lib/eq.h, core/uar.c.
 
-use mlx5_hw::{
-    field,
-    field::{Mut, Ref},
-    ifc, raw,
-};
+use mlx5_hw::{field, raw};
 
-use crate::{
-    cmd::{Command, Refused},
-    hca::Hca,
-    table::{Kind, Object},
-};
+use crate::hca::Hca;
 
 const CQ_ARM: u64 = 0x20;
 const EQ_ARM: u64 = 0x40;
@@ -28,16 +20,12 @@ const EQ_UPDATE: u64 = 0x48;
 const BLUEFLAME: u64 = raw::MLX5_BF_OFFSET as u64;
 const REGISTERS: u64 = raw::MLX5_BFREGS_PER_UAR as u64;
 
-/// One page.
-#[derive(Debug)]
-pub struct Uar;
-
-impl Object for Uar {
-    const KIND: Kind = Kind::Uar;
-
-    fn footprint(&self) -> u64 {
-        64
-    }
+crate::bare_object! {
+    /// One page.
+    Uar in uars, 64 bytes,
+    AllocUar: MLX5_CMD_OP_ALLOC_UAR(alloc_uar_in, alloc_uar_out),
+    DeallocUar: MLX5_CMD_OP_DEALLOC_UAR(dealloc_uar_in, dealloc_uar_out),
+    uar
 }
 
 /// A write into BAR0 behind the initialization segment.
@@ -104,45 +92,4 @@ fn send_doorbell(hca: &mut Hca, page: u32, at: u64, data: &[u8]) -> bool {
         tracing::debug!("doorbell for queue {number:#x}, which does not exist");
     }
     true
-}
-
-/// ALLOC_UAR.
-pub struct AllocUar;
-
-impl Command for AllocUar {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_ALLOC_UAR;
-    type In = ifc::alloc_uar_in;
-    type Out = ifc::alloc_uar_out;
-
-    fn footprint(_input: Ref<'_, Self::In>) -> u64 {
-        Uar.footprint()
-    }
-
-    fn run(
-        hca: &mut Hca,
-        _input: Ref<'_, Self::In>,
-        output: &mut Mut<'_, Self::Out>,
-    ) -> Result<(), Refused> {
-        let uar = hca.uars.insert(Uar)?;
-        output.set(field!(alloc_uar_out, uar), uar.into());
-        Ok(())
-    }
-}
-
-/// DEALLOC_UAR.
-pub struct DeallocUar;
-
-impl Command for DeallocUar {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_DEALLOC_UAR;
-    type In = ifc::dealloc_uar_in;
-    type Out = ifc::dealloc_uar_out;
-
-    fn run(
-        hca: &mut Hca,
-        input: Ref<'_, Self::In>,
-        _output: &mut Mut<'_, Self::Out>,
-    ) -> Result<(), Refused> {
-        hca.uars.remove(input.get32(field!(dealloc_uar_in, uar)))?;
-        Ok(())
-    }
 }
