@@ -8,6 +8,9 @@ series=${RMLX5_SERIES:-7.3}
 suite=trixie
 mirror=${MIRROR:-http://deb.debian.org/debian}
 
+# chroot, mount and friends: Debian keeps sbin out of an ordinary user's PATH.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${RMLX5_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rmlx5}
 
