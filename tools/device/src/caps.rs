@@ -158,6 +158,31 @@ fn writable(group: u16, name: &str) -> bool {
     }
 }
 
+/// What an input of SET_HCA_CAP changes: name of the group, then each field whose value is not the
+/// one in force.
+pub fn describe_set(hca: &Hca, input: &[u8]) -> String {
+    let Some(set) = Ref::<ifc::set_hca_cap_in>::new(input) else {
+        return String::new();
+    };
+    let wanted = set.raw(span!(set_hca_cap_in, capability));
+    let op_mod = set.get(field!(set_hca_cap_in, op_mod));
+    let (group, _) = selection(op_mod);
+    let (Some(values), Some(layout)) = (hca.caps.groups.get(&group), layout_of(group)) else {
+        return format!("op_mod={op_mod:#x}");
+    };
+    let mut words = layout.name.to_owned();
+    for (name, at, bits) in layout.leaves() {
+        let (value, now) = (
+            bits_at(wanted, at, bits.min(64)),
+            bits_at(&values.current, at, bits.min(64)),
+        );
+        if value != now {
+            words.push_str(&format!(" {name}={value:#x}"));
+        }
+    }
+    words
+}
+
 /// Group and set of an op_mod.
 fn selection(op_mod: u64) -> (u16, bool) {
     // CAST: op_mod has 16 bits.

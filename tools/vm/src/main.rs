@@ -20,6 +20,7 @@ mod bench;
 mod card;
 mod console;
 mod cpio;
+mod differences;
 mod error;
 mod guest;
 mod host;
@@ -145,6 +146,7 @@ fn act(cli: &Cli) -> Result<bool> {
             plugin: cli.top.join("build/target/debug/libicount.so"),
             scripts: cli.top.join(SCRIPTS),
             results: cli.top.join(&cli.results),
+            reasons: cli.top.join("Documentation/driver/differences.md"),
             verbose: cli.verbose,
         })
     };

@@ -49,6 +49,8 @@ pub struct Bench {
     pub scripts: PathBuf,
     /// Directory of results; logs go below it.
     pub results: PathBuf,
+    /// Why the drivers differ.
+    pub reasons: PathBuf,
     /// Show the console while it runs.
     pub verbose: bool,
 }
@@ -249,6 +251,8 @@ impl Bench {
             emulator: self.emulator.clone(),
             sides,
             marks,
+            streams: Mutex::default(),
+            reasons: self.reasons.clone(),
         };
         let mut guests = Vec::new();
         let mut channel = None;

@@ -13,6 +13,8 @@
 //! | `card N kill` | ends the emulator of card N as a crash would |
 //! | `peer COMMAND` | runs a shell command in the other guest |
 //! | `mark NAME [START END]` | takes a mark of a measurement, see [`crate::marks`] |
+//! | `trace begin`, `trace end DRIVER/JOB` | records the commands of card 0 in between, see [`crate::differences`] |
+//! | `differences JOB` | differences of two recorded streams that have no reason |
 //! | `guest N REQUEST` | the request is about guest N |
 
 use std::{
@@ -22,7 +24,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{card, marks::Marks, process::Process, qmp::Qmp};
+use crate::{card, differences::Streams, marks::Marks, process::Process, qmp::Qmp};
 
 /// The host's side of one guest. A lock for each part: a long command of the peer stops nobody else.
 #[derive(Debug, Default)]
@@ -51,6 +53,10 @@ pub struct Service {
     pub sides: Vec<Side>,
     /// Takes marks, when something is measured.
     pub marks: Option<Marks>,
+    /// Command streams that a script has recorded.
+    pub streams: Mutex<Streams>,
+    /// Table of the reasons why they differ.
+    pub reasons: PathBuf,
 }
 
 /// A guest that executes commands.
@@ -154,6 +160,23 @@ impl Service {
                 marks.take(rest, counters)?;
                 done(Vec::new())
             }
+            "trace" => {
+                match rest.split_once(' ').unwrap_or((rest, "")) {
+                    ("begin", "") => {
+                        lock(&self.streams).begin(&self.card(guest, "0 trace 1")?);
+                    }
+                    ("end", name) if !name.is_empty() => {
+                        lock(&self.streams).end(name, &self.card(guest, "0 trace")?)?;
+                    }
+                    _ => return Err("trace begin, or trace end DRIVER/JOB".into()),
+                }
+                done(Vec::new())
+            }
+            "differences" => {
+                let table = std::fs::read_to_string(&self.reasons)
+                    .map_err(|error| format!("{}: {error}", self.reasons.display()))?;
+                done(lock(&self.streams).unexplained(rest, &table)?)
+            }
             "guest" => {
                 let (number, rest) = rest.split_once(' ').ok_or("guest N REQUEST")?;
                 let other = number.parse().map_err(|_| "guest N REQUEST")?;
@@ -219,6 +242,8 @@ mod tests {
                 emulator,
                 sides,
                 marks: None,
+                streams: Mutex::default(),
+                reasons: PathBuf::new(),
             }),
             far_ends,
         )
@@ -235,6 +260,9 @@ mod tests {
             "card",
             "peer true",
             "jump",
+            "trace",
+            "trace begin",
+            "differences job",
             "guest 7 ping",
         ] {
             assert!(service.answer(0, request).is_err(), "{request}");

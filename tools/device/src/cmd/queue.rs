@@ -222,12 +222,9 @@ fn start(hca: &mut Hca, posted: Posted) {
             tracing::info!("fault: {} fails with {status:#x}", registry::name(opcode));
             let mut output = vec![0; posted.out_len.max(INLINE)];
             output[0] = status;
-            finish(
-                hca,
-                &posted,
-                &mut output,
-                Some(format!("{status:#x} by fault")),
-            );
+            let words = describe(hca, opcode, &posted.input, true);
+            let reason = format!("{status:#x} by fault");
+            finish(hca, &posted, &words, &mut output, Some(reason));
         }
         None => perform(hca, posted),
     }
@@ -241,9 +238,11 @@ fn park(hca: &mut Hca, posted: Posted, wait: Wait) {
 
 fn perform(hca: &mut Hca, posted: Posted) {
     let mut output = vec![0; posted.out_len.max(INLINE)];
+    // What the input says may depend on what it changes.
+    let words = describe(hca, opcode(&posted.input), &posted.input, true);
     match execute(hca, &posted.input, posted.out_len, &mut output) {
         Verdict::Parked => park(hca, posted, Wait::Pages),
-        Verdict::Done => finish(hca, &posted, &mut output, None),
+        Verdict::Done => finish(hca, &posted, &words, &mut output, None),
         Verdict::Refused(refused) => {
             let name = registry::name(opcode(&posted.input));
             tracing::warn!(
@@ -255,19 +254,24 @@ fn perform(hca: &mut Hca, posted: Posted) {
                 "{:?} {:#06x}: {}",
                 refused.status, refused.code, refused.what
             );
-            finish(hca, &posted, &mut output, Some(reason));
+            finish(hca, &posted, &words, &mut output, Some(reason));
         }
     }
     hca.after_command();
 }
 
-fn finish(hca: &mut Hca, posted: &Posted, output: &mut [u8], refused: Option<String>) {
+fn finish(
+    hca: &mut Hca,
+    posted: &Posted,
+    fields: &str,
+    output: &mut [u8],
+    refused: Option<String>,
+) {
     let opcode = opcode(&posted.input);
     let name = registry::name(opcode);
-    let fields = describe(opcode, &posted.input, true);
     let result = match &refused {
         Some(reason) => reason.clone(),
-        None => format!("OK {}", describe(opcode, output, false))
+        None => format!("OK {}", describe(hca, opcode, output, false))
             .trim_end()
             .to_owned(),
     };
@@ -286,12 +290,15 @@ fn finish(hca: &mut Hca, posted: &Posted, output: &mut [u8], refused: Option<Str
 }
 
 /// The fields of an input or output that are not zero, in words.
-fn describe(opcode: u16, bytes: &[u8], input: bool) -> String {
+fn describe(hca: &Hca, opcode: u16, bytes: &[u8], input: bool) -> String {
     let Some(entry) = registry::find(opcode) else {
         return String::new();
     };
     if u32::from(opcode) == raw::MLX5_CMD_OP_ACCESS_REG {
         return crate::register::describe(bytes, input);
+    }
+    if u32::from(opcode) == raw::MLX5_CMD_OP_SET_HCA_CAP && input {
+        return caps::describe_set(hca, bytes);
     }
     let layout = if input { entry.input } else { entry.output };
     let words = layout.decode(bytes);
