@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The whole card: the model, its configuration space and everything it is plugged into.
 //!
-//! Locks, in the order they are taken: configuration space, card, then one of vectors, memory,
-//! port, alarm, trace file. The last five never call anything that locks.
+//! Locks, in the order they are taken: configuration space, combiner, card, then one of vectors,
+//! memory, port, alarm, trace file. The last five never call anything that locks.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use device::card::{self, Card};
-use device::host::{Host, Wire};
+use device::host::{Clock, Host, Wire};
 use device::profile::Profile;
 use fabric::Port;
 use pcie::{ConfigSpace, Event, Reset};
 
 use crate::alarm::{Alarm, CardClock};
+use crate::combine::{Access, Combiner};
 use crate::endpoint;
 use crate::memory::{CardDma, GuestMemory};
 use crate::vectors::{CardIrq, Vectors};
@@ -45,6 +47,11 @@ impl Wire for Cable {
 pub struct Machine {
     config: Mutex<ConfigSpace>,
     card: Mutex<Card>,
+    /// Where stores to doorbell registers are gathered, if the profile says so.
+    combiner: Option<Mutex<Combiner>>,
+    /// When what is gathered goes on at the latest, nanoseconds of the clock; `u64::MAX` for never.
+    held_until: AtomicU64,
+    clock: CardClock,
     /// Guest memory.
     pub memory: Arc<GuestMemory>,
     /// Interrupts.
@@ -78,6 +85,9 @@ impl Machine {
         };
         Ok(Self {
             config: Mutex::new(ConfigSpace::new(&description)),
+            combiner: profile.pci.write_combining.then(Mutex::default),
+            held_until: AtomicU64::new(u64::MAX),
+            clock,
             card: Mutex::new(Card::new(profile, host)),
             memory,
             vectors,
@@ -102,9 +112,43 @@ impl Machine {
     pub fn with_card<T>(&self, work: impl FnOnce(&mut Card) -> T) -> T {
         let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
         let result = work(&mut card);
-        self.alarm.set(card.next_deadline());
+        self.alarm.set(self.deadline(&card));
         self.write_trace(&card);
         result
+    }
+
+    /// When something has to be done by itself.
+    fn deadline(&self, card: &Card) -> Option<Duration> {
+        let held = match self.held_until.load(Ordering::Relaxed) {
+            u64::MAX => None,
+            at => Some(Duration::from_nanos(at)),
+        };
+        [card.next_deadline(), held].into_iter().flatten().min()
+    }
+
+    /// Runs `work` on the buffer that gathers stores, and passes on to the card what it gives out.
+    fn combine(&self, work: impl FnOnce(&mut Combiner) -> Vec<Access>) {
+        let Some(combiner) = &self.combiner else {
+            return;
+        };
+        let mut combiner = combiner.lock().unwrap_or_else(PoisonError::into_inner);
+        let out = work(&mut combiner);
+        let until = combiner.deadline().map_or(u64::MAX, |at| {
+            u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
+        });
+        let before = self.held_until.swap(until, Ordering::Relaxed);
+        if !out.is_empty() || until != before {
+            self.with_card(|card| {
+                for access in &out {
+                    card.bar_write(access.offset, &access.data);
+                }
+            });
+        }
+    }
+
+    /// Passes on what is gathered: an access of another kind follows.
+    fn settle(&self) {
+        self.combine(|combiner| combiner.flush().into_iter().collect());
     }
 
     /// Runs `work` on the configuration space, without any effect on the rest of the card.
@@ -122,6 +166,7 @@ impl Machine {
             buf.fill(0xff);
             return;
         }
+        self.settle();
         match endpoint::window(offset, buf.len()) {
             endpoint::Window::Table(at) => self.vectors.read_table(at, buf),
             endpoint::Window::Pending(at) => self.vectors.read_pending(at, buf),
@@ -136,7 +181,12 @@ impl Machine {
             return;
         }
         if let endpoint::Window::Card = endpoint::window(offset, data.len()) {
-            self.with_card(|card| card.bar_write(offset, data));
+            if self.combiner.is_some() {
+                let now = self.clock.now();
+                self.combine(|combiner| combiner.write(offset, data, now));
+            } else {
+                self.with_card(|card| card.bar_write(offset, data));
+            }
         }
     }
 
@@ -147,6 +197,7 @@ impl Machine {
 
     /// Reads configuration space; beyond its end all ones.
     pub fn config_read(&self, offset: u64, buf: &mut [u8]) {
+        self.settle();
         if let Err(error) = self.config().read(offset, buf) {
             tracing::debug!(%error);
             buf.fill(0xff);
@@ -156,6 +207,7 @@ impl Machine {
     /// Writes configuration space, with everything that follows from it.
     pub fn config_write(&self, offset: u64, data: &[u8]) {
         tracing::trace!(offset, ?data, "configuration write");
+        self.settle();
         let mut config = self.config();
         let events = match config.write(offset, data) {
             Ok(events) => events,
@@ -192,6 +244,7 @@ impl Machine {
     }
 
     fn wipe(&self, reset: Reset) {
+        self.settle();
         let mut config = self.config();
         config.reset(reset);
         self.follow(&config);
@@ -221,6 +274,14 @@ impl Machine {
     /// The alarm rang.
     pub fn serve_alarm(&self) {
         self.alarm.acknowledge();
+        let now = self.clock.now();
+        self.combine(|combiner| {
+            let due = combiner.deadline().is_some_and(|at| at <= now);
+            due.then(|| combiner.flush())
+                .flatten()
+                .into_iter()
+                .collect()
+        });
         self.with_card(Card::tick);
     }
 

@@ -7,6 +7,7 @@
 mod alarm;
 mod args;
 mod backend;
+mod combine;
 mod control;
 mod endpoint;
 mod events;

@@ -28,8 +28,10 @@ pub struct Counters {
     pub cq_doorbells: u64,
     /// SQ doorbells of 8 bytes or less.
     pub sq_doorbells: u64,
-    /// SQ doorbells that carried a WQE (BlueFlame).
+    /// SQ doorbells that carried a whole WQE (BlueFlame).
     pub blueflame: u64,
+    /// WQEs executed as they came with the doorbell, without a read of the work queue.
+    pub blueflame_taken: u64,
     /// Accesses that hit nothing: no UAR page handed out, no such register, wrong size.
     pub stray_accesses: u64,
     /// MSI-X messages raised.

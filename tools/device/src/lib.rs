@@ -58,6 +58,7 @@ pub mod nic_vport;
 pub mod pages;
 pub mod pd;
 pub mod profile;
+pub mod push;
 pub mod q_counter;
 pub mod qp;
 pub mod register;

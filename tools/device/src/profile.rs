@@ -124,6 +124,11 @@ pub struct Pci {
     pub speed: u8,
     /// Lanes the link runs with.
     pub width: u8,
+    /// Writes of the guest to doorbell registers reach the card combined, as a processor with a
+    /// write combining mapping sends them. A virtual machine monitor that splits every write does
+    /// not do that by itself.
+    #[serde(default)]
+    pub write_combining: bool,
 }
 
 const SHIPPED: &[(&str, &str)] = &[

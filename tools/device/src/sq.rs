@@ -10,6 +10,7 @@ use mlx5_hw::{
 use crate::{
     cmd::{Command, Refused},
     hca::Hca,
+    push::Pushed,
     refuse,
     sched::Work,
     table::{Kind, Object},
@@ -40,6 +41,8 @@ pub struct Sq {
     pub state: State,
     /// Blocks consumed, free running.
     pub consumer: u16,
+    /// The next WQE, when its doorbell brought it.
+    pub pushed: Option<Pushed>,
     context: [u8; CONTEXT],
 }
 
@@ -174,6 +177,7 @@ impl Command for CreateSq {
             user_index: sqc.get32(field!(sqc, user_index)),
             state: State::Reset,
             consumer: 0,
+            pushed: None,
             context,
         })?;
         hca.cqs.hold(cqn)?;
@@ -214,6 +218,7 @@ impl Command for ModifySq {
             refuse!(BadParam, 1, "SQ modification of fields {mask:#x}");
         }
         sq.state = state;
+        sq.pushed = None;
         match state {
             State::Reset => sq.consumer = 0,
             // WQEs may have been posted before.

@@ -35,6 +35,7 @@ pub use timer::{next_deadline, tick, Timer};
 use crate::{
     hca::Hca,
     mkey::Memory,
+    push::Pushed,
     qp::{Kind, Qp, State},
     sched::Work,
 };
@@ -105,8 +106,8 @@ fn with_qp<T>(hca: &mut Hca, qpn: u32, act: impl FnOnce(&mut Hca, &mut Qp) -> T)
     Some(result)
 }
 
-/// A doorbell named this QP; `data` is what was written (8 bytes, or a WQE through BlueFlame).
-pub fn doorbell(hca: &mut Hca, uar: u32, qpn: u32, data: &[u8]) {
+/// A doorbell named this QP; `data` is what was written, `pushed` the WQE that came with it.
+pub fn doorbell(hca: &mut Hca, uar: u32, qpn: u32, data: &[u8], pushed: Option<Pushed>) {
     with_qp(hca, qpn, |hca, qp| {
         if qp.uar != uar {
             tracing::warn!(
@@ -134,6 +135,8 @@ pub fn doorbell(hca: &mut Hca, uar: u32, qpn: u32, data: &[u8]) {
                     "QP {qpn:#x}: doorbell for request {index}, but the record says {}",
                     qp.sq.posted
                 );
+            } else {
+                qp.push(pushed);
             }
         }
         hca.sched.push(Work::Qp(qpn));

@@ -12,7 +12,7 @@
 
 use mlx5_hw::{field, raw};
 
-use crate::hca::Hca;
+use crate::{hca::Hca, push::Pushed};
 
 const CQ_ARM: u64 = 0x20;
 const EQ_ARM: u64 = 0x40;
@@ -60,7 +60,7 @@ pub fn write(hca: &mut Hca, off: u64, data: &[u8]) {
 }
 
 /// An SQ doorbell: the first 8 bytes of a WQE's control segment, or (BlueFlame, through a write
-/// combining mapping) as much of the WQE as fits half a register. Word 1 names the queue.
+/// combining mapping) the whole WQE, if it fits half a register. Word 1 names the queue.
 fn send_doorbell(hca: &mut Hca, page: u32, at: u64, data: &[u8]) -> bool {
     let register = 1u64
         << hca
@@ -71,7 +71,7 @@ fn send_doorbell(hca: &mut Hca, page: u32, at: u64, data: &[u8]) -> bool {
     if at >= register * REGISTERS || at % half + data.len() as u64 > half {
         return false;
     }
-    // What follows the first 8 bytes of a combined write is a copy of the WQE in memory.
+    // The rest of a WQE of which the first bytes came by themselves: the doorbell has rung.
     if at % half != 0 {
         return data.len() % 8 == 0;
     }
@@ -79,15 +79,16 @@ fn send_doorbell(hca: &mut Hca, page: u32, at: u64, data: &[u8]) -> bool {
         return false;
     };
     let number = u32::from_be_bytes([a, b, c, d]) >> 8;
-    if data.len() > 8 {
+    let pushed = Pushed::parse(data);
+    if pushed.is_some() {
         hca.env.counters.blueflame += 1;
     } else {
         hca.env.counters.sq_doorbells += 1;
     }
     if hca.qps.get(number).is_some() {
-        crate::transport::doorbell(hca, page, number, data);
+        crate::transport::doorbell(hca, page, number, data, pushed);
     } else if hca.sqs.get(number).is_some() {
-        crate::eth::doorbell(hca, page, number, data);
+        crate::eth::doorbell(hca, page, number, pushed);
     } else {
         tracing::debug!("doorbell for queue {number:#x}, which does not exist");
     }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     hca::Hca,
     mkey::{Fault, Memory, Need, Reach},
+    push::Pushed,
     sched::Work,
     sq::Sq,
     wq::{Record, State},
@@ -23,10 +24,14 @@ const TURN: u32 = 32;
 /// Length of the frame check sequence, which the MTU of the port counts, in bytes.
 const FCS_LEN: usize = 4;
 
-/// A doorbell named this SQ.
-pub fn doorbell(hca: &mut Hca, uar: u32, sqn: u32, _data: &[u8]) {
-    match hca.sqs.get(sqn) {
-        Some(sq) if sq.uar == uar => hca.sched.push(Work::Sq(sqn)),
+/// A doorbell named this SQ; `pushed` is the WQE that came with it.
+pub fn doorbell(hca: &mut Hca, uar: u32, sqn: u32, pushed: Option<Pushed>) {
+    match hca.sqs.get_mut(sqn) {
+        Some(sq) if sq.uar == uar => {
+            // Only the next one: nothing older can be overtaken.
+            sq.pushed = pushed.filter(|pushed| pushed.index() == sq.consumer);
+            hca.sched.push(Work::Sq(sqn));
+        }
         Some(sq) => {
             let own = sq.uar;
             tracing::warn!("SQ {sqn:#x}: doorbell through UAR {uar:#x}, its own is {own:#x}");
@@ -86,8 +91,12 @@ fn turn(hca: &mut Hca, sqn: u32, sq: &mut Sq) -> bool {
 /// One WQE; false when the queue cannot go on.
 fn step(hca: &mut Hca, sqn: u32, sq: &mut Sq, left: u16) -> bool {
     let index = sq.consumer;
+    let pushed = sq.pushed.take();
     let mut segment = [0; SEGMENT];
-    if let Err(error) = sq.wq.read(&mut hca.env, index, &mut segment) {
+    if let Some(pushed) = &pushed {
+        hca.env.counters.blueflame_taken += 1;
+        pushed.copy_to(&mut segment);
+    } else if let Err(error) = sq.wq.read(&mut hca.env, index, &mut segment) {
         tracing::error!("SQ {sqn:#x}: WQE {index:#x}: {error}");
         sq.state = State::Error;
         return false;
@@ -107,7 +116,7 @@ fn step(hca: &mut Hca, sqn: u32, sq: &mut Sq, left: u16) -> bool {
         }
         return true;
     }
-    match execute(hca, sqn, sq, &control, left, index) {
+    match execute(hca, sqn, sq, &control, left, index, pushed) {
         Ok(()) => {
             if control.signaled {
                 return completion::send_done(hca, sq.cqn, &report);
@@ -164,6 +173,7 @@ fn execute(
     control: &Control,
     left: u16,
     index: u16,
+    pushed: Option<Pushed>,
 ) -> Result<(), Failure> {
     let max = hca.caps.get(field!(cmd_hca_cap, max_wqe_sz_sq)) / SEGMENT as u64;
     if control.segments == 0
@@ -180,7 +190,10 @@ fn execute(
         return Err(Failure::Index(control.index));
     }
     let mut wqe = vec![0; usize::from(control.segments) * SEGMENT];
-    sq.wq.read(&mut hca.env, index, &mut wqe)?;
+    match pushed {
+        Some(pushed) => pushed.copy_to(&mut wqe),
+        None => sq.wq.read(&mut hca.env, index, &mut wqe)?,
+    }
     let Operation::Send {
         checksums,
         mss,

@@ -64,6 +64,7 @@ fn queues(qpc: Ref<'_, ifc::qpc>) -> Option<Queues> {
             start,
             next: 0,
             posted: 0,
+            pushed: None,
         },
         rq,
         bytes: if has_sq { start + sq_bytes } else { rq_bytes },

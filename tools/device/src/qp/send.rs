@@ -3,12 +3,12 @@
 
 use super::wqe::{BadWqe, Control, Queue, Wqe, MAX_WQE, WQEBB};
 use super::{Kind, Qp};
-use crate::{env::Env, host::DmaError};
+use crate::{env::Env, host::DmaError, push::Pushed};
 use mlx5_hw::status::Syndrome;
 use roce::Psn;
 
 /// Position in the send queue. Counters are in WQEBBs and run freely.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SendQueue {
     /// log2 of the WQEBBs; `None` without send queue.
     pub log: Option<u8>,
@@ -18,6 +18,8 @@ pub struct SendQueue {
     pub next: u16,
     /// Blocks posted, as last read from the record.
     pub posted: u16,
+    /// The next request, when its doorbell brought it.
+    pub pushed: Option<Pushed>,
 }
 
 /// A request on its way.
@@ -83,6 +85,7 @@ impl SendQueue {
     pub fn reset(&mut self) {
         self.next = 0;
         self.posted = 0;
+        self.pushed = None;
     }
 }
 
@@ -104,12 +107,22 @@ impl Qp {
         Ok(())
     }
 
-    /// Control segment of the next request, with the blocks it takes; nothing is consumed.
+    /// Takes the request that came with a doorbell, if it is the next one: what was posted before
+    /// it has been fetched, so nothing older can be overtaken.
+    pub fn push(&mut self, pushed: Option<Pushed>) {
+        self.sq.pushed = pushed.filter(|pushed| pushed.index() == self.sq.next);
+    }
+
+    /// First block of the next request, with the blocks that are posted; nothing is consumed.
     fn control(&self, env: &mut Env, raw: &mut [u8]) -> Result<u16, FetchError> {
         let log = self.sq.log.ok_or(FetchError::Empty)?;
         let ready = self.sq.posted.wrapping_sub(self.sq.next);
         if ready == 0 {
             return Err(FetchError::Empty);
+        }
+        if let Some(pushed) = &self.sq.pushed {
+            pushed.copy_to(raw);
+            return Ok(ready);
         }
         let mask = (1u64 << log) - 1;
         let at = self.sq.start + (u64::from(self.sq.next) & mask) * WQEBB as u64;
@@ -126,6 +139,7 @@ impl Qp {
     ) -> Result<(Control, Result<Wqe, BadWqe>), FetchError> {
         // PANIC: one block is shorter than the longest request.
         let ready = self.control(env, &mut raw[..WQEBB])?;
+        let pushed = self.sq.pushed.take();
         let index = self.sq.next;
         let control = match Control::parse(&raw[..16]) {
             Ok(control) => control,
@@ -154,6 +168,13 @@ impl Qp {
         if let Err(bad) = checked {
             return Ok((control.at(index), Err(bad)));
         }
+        if let Some(pushed) = pushed {
+            env.counters.blueflame_taken += 1;
+            pushed.copy_to(raw);
+            // PANIC: `ds` has six bits.
+            let bytes = &raw[..usize::from(control.ds) * 16];
+            return Ok((control, Wqe::parse(control, bytes, self.queue())));
+        }
         let log = self.sq.log.unwrap_or(0);
         let mask = (1u16 << log.min(15)).wrapping_sub(1);
         for block in 1..blocks {
@@ -173,6 +194,7 @@ impl Qp {
     pub fn skip(&mut self, env: &mut Env) -> Result<Control, FetchError> {
         let mut raw = [0; 16];
         let ready = self.control(env, &mut raw)?;
+        self.sq.pushed = None;
         let index = self.sq.next;
         let control = Control::parse(&raw).unwrap_or_else(|_| Control::broken(&raw, index));
         let blocks = control.blocks().clamp(1, ready);

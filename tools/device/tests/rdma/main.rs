@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! RDMA without a VM: two cards on a cable that can lose, reorder and repeat, or one card alone.
 
+mod blueflame;
 mod datagrams;
 mod errors;
 mod hostile;
