@@ -198,8 +198,10 @@ pub(crate) struct Caps {
     pub(crate) max_receive_wqe: u16,
     /// log2 of the size of a BlueFlame register; 8 or 9 here.
     pub(crate) log_bf_register: u8,
-    /// BlueFlame may work; to be probed.
+    /// The card has BlueFlame registers; whether they work in this machine, [`crate::wc`] knows.
     pub(crate) blue_flame: bool,
+    /// log2 of the number of Ethernet send queues; 0 without.
+    pub(crate) log_max_sq: u8,
     /// CQs can be resized.
     pub(crate) cq_resize: bool,
     /// CQs can moderate their events.
@@ -406,6 +408,7 @@ impl Caps {
             max_receive_wqe: clamp16(at_least!(general, cmd_hca_cap.max_wqe_sz_rq, 32), 512),
             log_bf_register: clamp8(log_bf, 9),
             blue_flame: general.flag(field!(cmd_hca_cap, bf)),
+            log_max_sq: clamp8(general.get(field!(cmd_hca_cap, log_max_sq)), 24),
             cq_resize: general.flag(field!(cmd_hca_cap, cq_resize)),
             cq_moderation: general.flag(field!(cmd_hca_cap, cq_moderation)),
             cq_overrun_ignore: general.flag(field!(cmd_hca_cap, cq_oi)),

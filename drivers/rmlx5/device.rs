@@ -73,6 +73,11 @@ use crate::{
         Mapping,
         Uar, //
     },
+    wc::{
+        Answer,
+        Place,
+        WriteCombining, //
+    },
     worker::{
         Supplier,
         Worker, //
@@ -111,6 +116,9 @@ pub(crate) struct Device {
     /// Pages the firmware borrows. After `cmd`: the queue is gone when they are freed.
     #[pin]
     pub(crate) pages: Pages,
+    /// Whether BlueFlame works here.
+    #[pin]
+    pub(crate) combining: WriteCombining,
     /// Initialization segment.
     pub(crate) iseg: Arc<Iseg>,
     /// BAR0, for UAR pages.
@@ -162,6 +170,7 @@ impl Device {
                 recovery <- Recovery::new(),
                 cmd,
                 pages <- Pages::new(pdev.clone()),
+                combining <- WriteCombining::new(crate::blue_flame()),
                 iseg,
                 bar,
                 enabled,
@@ -275,6 +284,42 @@ impl Device {
     /// The UAR page of the current generation for EQ, CQ and plain send doorbells; uncached.
     pub(crate) fn uar(&self) -> Result<Arc<Uar>> {
         self.current.lock().uar.clone().ok_or(ENODEV)
+    }
+
+    /// Whether WQEs may be written to BlueFlame registers. The first call finds out, which takes a
+    /// few commands and at most some 100 ms; a failure is logged and means no. Sleeps.
+    pub(crate) fn blue_flame(&self) -> bool {
+        let before = self.combining.known();
+        if before != Answer::Unknown {
+            return before == Answer::Works;
+        }
+        match self.test_combining() {
+            Ok(answer) => {
+                dev_info!(self.pdev, "BlueFlame: {}\n", answer.text());
+                answer == Answer::Works
+            }
+            Err(error) => {
+                dev_warn!(
+                    self.pdev,
+                    "BlueFlame: test failed: error {}, plain doorbells\n",
+                    error.to_errno()
+                );
+                false
+            }
+        }
+    }
+
+    fn test_combining(&self) -> Result<Answer> {
+        let eqn = self.comp_eq(0).and_then(|eq| eq.eq.number());
+        self.combining.find_out(&Place {
+            dev: self.pdev.device(),
+            node: self.node,
+            cmd: &self.cmd,
+            bar: &self.bar,
+            caps: self.caps()?,
+            uar: self.uar()?,
+            eqn: eqn.ok_or(ENODEV)?,
+        })
     }
 
     /// Vectors and event queues; `None` before the first bring-up.

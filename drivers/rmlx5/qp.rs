@@ -13,8 +13,7 @@ use kernel::{
         Bound,
         Device, //
     },
-    prelude::*,
-    sync::Arc, //
+    prelude::*, //
 };
 use kernel_ext::numa::Node;
 use mlx5_hw::{
@@ -46,12 +45,12 @@ use crate::{
         Command, //
     },
     cq::leak_if_in_doubt,
+    doorbell::Doorbell,
     plain_command,
     record::{
         Record,
         Records, //
     },
-    uar::Uar,
     wq::{
         Window,
         RECV_WQE_BYTES,
@@ -140,11 +139,9 @@ plain_command! {
 const NO_USER_INDEX: u32 = 0xff_ffff;
 
 /// What a QP is created with.
-pub(crate) struct QpConfig<'a> {
-    /// Page for its doorbells.
-    pub(crate) uar: &'a Arc<Uar>,
-    /// Doorbell register in that page.
-    pub(crate) register: usize,
+pub(crate) struct QpConfig {
+    /// Where it rings.
+    pub(crate) doorbell: Doorbell,
     /// Protection domain.
     pub(crate) pd: u32,
     /// CQ of both queues.
@@ -160,8 +157,7 @@ pub(crate) struct Qp {
     number: u32,
     ring: QpRing,
     state: QpState,
-    uar: Arc<Uar>,
-    register: usize,
+    doorbell: Doorbell,
     pd: u32,
     cqn: u32,
     record: u64,
@@ -169,8 +165,8 @@ pub(crate) struct Qp {
     sq: Window,
     /// Posted receives.
     rq: Window,
-    /// First 8 bytes of the last control segment, for the doorbell.
-    control: Option<u64>,
+    /// What the doorbell has not been rung for.
+    fresh: Option<post::Fresh>,
     _counted: Counted,
 }
 
@@ -180,7 +176,7 @@ impl Qp {
     /// Gives the memory back with the error; `ENOMEM` when the HCA has no more QPs.
     pub(crate) fn create(
         cmd: &Cmd,
-        config: &QpConfig<'_>,
+        config: QpConfig,
         records: &Records,
         ring: QpRing,
     ) -> Result<Self, (CmdError, QpRing)> {
@@ -198,7 +194,7 @@ impl Qp {
         let record = records.address(Record::Qp);
         let command = CreateQp {
             ring: &ring,
-            uar: config.uar.index(),
+            uar: config.doorbell.uar_index(),
             pd: config.pd,
             cqn: config.cqn,
             record,
@@ -209,14 +205,13 @@ impl Qp {
                 number,
                 ring,
                 state: QpState::Reset,
-                uar: config.uar.clone(),
-                register: config.register,
+                doorbell: config.doorbell,
                 pd: config.pd,
                 cqn: config.cqn,
                 record,
                 sq,
                 rq,
-                control: None,
+                fresh: None,
                 _counted: Counted::new(Kind::Qp),
             }),
             Err(error) => Err((error, ring)),
@@ -226,6 +221,11 @@ impl Qp {
     /// The number the device gave it.
     pub(crate) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Doorbells so far: plain ones, and those that carried their WQE.
+    pub(crate) fn doorbells(&self) -> (u64, u64) {
+        (self.doorbell.plain, self.doorbell.pushed)
     }
 
     /// State as the driver knows it. The device may have moved the QP to ERROR since.

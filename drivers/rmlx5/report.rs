@@ -59,6 +59,8 @@ pub(crate) fn write(device: &Device, out: &mut dyn Write) -> Result {
     line(fmt!("pages.refused {}\n", device.refused_requests()))?;
     line(fmt!("events.unknown {}\n", device.events.unknown.get()))?;
 
+    line(fmt!("blueflame {}\n", device.combining.known().name()))?;
+
     if let Some(eqs) = device.eqs() {
         let (command, asynchronous) = (eqs.command(), eqs.asynchronous());
         line(fmt!("eq.cmd.events {}\n", command.events.get()))?;

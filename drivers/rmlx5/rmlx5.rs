@@ -6,9 +6,9 @@
 //! | layer | modules |
 //! |---|---|
 //! | everywhere | [`census`], [`dirs`], [`limit`] |
-//! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`buf`] |
+//! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`doorbell`], [`buf`] |
 //! | events | [`event`], [`eq`], [`irq`] |
-//! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`port`] |
+//! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`wc`], [`port`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
 //! | users | [`channel`], [`ib`] |
 //! | PCI | [`bound`], [`driver`], [`aer`], [`pci`], [`sysfs`], [`report`], [`debugfs`] |
@@ -49,6 +49,7 @@ mod cq;
 mod debugfs;
 mod device;
 mod dirs;
+mod doorbell;
 mod driver;
 mod eq;
 mod event;
@@ -68,6 +69,7 @@ mod recovery;
 mod report;
 mod sysfs;
 mod uar;
+mod wc;
 mod worker;
 mod wq;
 
@@ -112,6 +114,11 @@ fn command_timeout() -> Delta {
     Delta::from_secs(seconds.into())
 }
 
+/// Whether WQEs may go through BlueFlame registers where that works.
+fn blue_flame() -> bool {
+    module_parameters::blue_flame.value() != 0
+}
+
 /// Completion vectors at most; 0 for one per CPU.
 fn comp_vectors() -> u32 {
     module_parameters::comp_vectors.value()
@@ -143,6 +150,10 @@ module! {
         cq_size: u32 {
             default: 1024,
             description: "Depth of each channel CQ",
+        },
+        blue_flame: u32 {
+            default: 1,
+            description: "Write WQEs to BlueFlame registers where write combining works (0: never)",
         },
     },
 }

@@ -81,10 +81,6 @@ pub(crate) enum Mapping {
     /// Uncached: EQ, CQ and plain send doorbells.
     Uncached,
     /// Write combining: BlueFlame.
-    #[expect(
-        dead_code,
-        reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written"
-    )]
     WriteCombining,
 }
 
@@ -151,10 +147,6 @@ impl Uar {
     }
 
     /// How it is mapped.
-    #[expect(
-        dead_code,
-        reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written"
-    )]
     pub(crate) fn mapping(&self) -> Mapping {
         self.mapping
     }
@@ -173,9 +165,7 @@ impl Uar {
             .write_be64::<CQ_ARM>(u64::from(word) << 32 | u64::from(cqn));
     }
 
-    /// Offset of send doorbell register `number` (0 to 3), each 1 << `log_size` bytes. The device
-    /// lets a writer alternate between the halves of its register: add half the size every other
-    /// time (`mlx5r_ring_db` in ib/wr.c).
+    /// Offset of send doorbell register `number` (0 to 3), each 1 << `log_size` bytes.
     pub(crate) fn register(number: usize, log_size: u8) -> Result<usize> {
         // CAST: registers are at most a page.
         let size = 1usize.checked_shl(log_size.into()).ok_or(ERANGE)?;
@@ -192,12 +182,8 @@ impl Uar {
         self.io.try_write_be64(at, control)
     }
 
-    /// Writes whole WQEs through a BlueFlame register. Only for a write combining mapping that was
-    /// probed to work, one writer per register. `wqe` is a multiple of 8 bytes.
-    #[expect(
-        dead_code,
-        reason = "TODO[BLUE]: QPs ring plain doorbells; the probe is not written"
-    )]
+    /// Writes a whole WQE to a BlueFlame register and flushes it. Only for a write combining
+    /// mapping, one writer per register. `wqe` is a multiple of 8 bytes.
     pub(crate) fn blue_flame(&self, at: usize, wqe: &[u8]) -> Result {
         self.io.try_copy_to(at, wqe)?;
         kernel_ext::pci::bar::write_barrier();

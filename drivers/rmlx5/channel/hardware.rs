@@ -26,6 +26,7 @@ use crate::{
         Moderation, //
     },
     device::Device,
+    doorbell::Doorbell,
     mr::{
         Access,
         Mr, //
@@ -40,7 +41,10 @@ use crate::{
         QpConfig,
         QpRing, //
     },
-    uar::Uar, //
+    uar::{
+        Mapping,
+        Uar, //
+    }, //
 };
 
 /// What the channels of one generation share.
@@ -75,10 +79,12 @@ impl Base {
     }
 }
 
-/// Memory of the queues of a channel.
+/// What the queues of a channel are made of.
 pub(super) struct Rings {
     cq: CqRing,
     qp: QpRing,
+    /// Mapped page of an earlier generation.
+    uar: Option<Arc<Uar>>,
 }
 
 impl Rings {
@@ -88,6 +94,7 @@ impl Rings {
         Ok(Self {
             cq: CqRing::new(dev, node, log_cqes)?,
             qp: QpRing::new(dev, node, layout::LOG_WQES)?,
+            uar: None,
         })
     }
 
@@ -101,6 +108,8 @@ impl Rings {
 pub(super) struct Hardware {
     pub(super) qp: Qp,
     pub(super) cq: Cq,
+    /// Page of its own, for BlueFlame; without, the QP rings through the page of the device.
+    uar: Option<Arc<Uar>>,
     pub(super) local: Mr,
     pub(super) shared: Mr,
     pub(super) identity: Identity,
@@ -108,6 +117,9 @@ pub(super) struct Hardware {
     pub(super) channel: Arc<Channel>,
     pd: u32,
 }
+
+/// QP, CQ and the page the QP has for itself.
+type Queues = (Qp, Cq, Option<Arc<Uar>>);
 
 /// Distance between the shared MRs of two channels, and of the first one from 0: an address that
 /// belongs to another channel, or to none, is refused by the device.
@@ -131,9 +143,10 @@ impl Hardware {
         let (local, shared) = Self::keys(cmd, &base.pd, area, channel.core.index, low)?;
         let pd = base.pd.number();
         match Self::queues(channel, pd, area, rings, moderation) {
-            Ok((cq, qp)) => Ok(Self {
+            Ok((qp, cq, uar)) => Ok(Self {
                 qp,
                 cq,
+                uar,
                 local,
                 shared,
                 identity: *base.identity(),
@@ -168,14 +181,13 @@ impl Hardware {
         area: &Area,
         rings: Rings,
         moderation: Moderation,
-    ) -> Result<(Cq, Qp)> {
+    ) -> Result<Queues> {
         let device = &channel.core.device;
         let cmd = &*device.cmd;
         let eq = device.comp_eq(channel.core.vector).ok_or(ENODEV)?;
         let eqn = eq.eq.number().ok_or(ENODEV)?;
         let uar = device.uar()?;
         let caps = device.caps()?;
-        let register = Uar::register(0, caps.log_bf_register)?;
         let cq = match Cq::create(cmd, &uar, eqn, &area.records, rings.cq, moderation) {
             Ok(cq) => cq,
             Err((error, ring)) => {
@@ -187,22 +199,42 @@ impl Hardware {
             cq.destroy(cmd);
             return Err(error);
         }
-        let config = QpConfig {
-            uar: &uar,
-            register,
-            pd,
-            cqn: cq.number(),
-            cqe_version: caps.cqe_version,
-        };
-        match Qp::create(cmd, &config, &area.records, rings.qp) {
-            Ok(qp) => Ok((cq, qp)),
-            Err((error, ring)) => {
-                leak_if_in_doubt(&error, ring);
+        let own = Self::own_page(device, rings.uar);
+        let page = own.as_ref().unwrap_or(&uar);
+        let made = Doorbell::new(page, 0, caps.log_bf_register)
+            .map_err(|error| (error, None))
+            .and_then(|doorbell| {
+                let config = QpConfig {
+                    doorbell,
+                    pd,
+                    cqn: cq.number(),
+                    cqe_version: caps.cqe_version,
+                };
+                Qp::create(cmd, config, &area.records, rings.qp)
+                    .map_err(|(error, ring)| (Error::from(error), Some((error, ring))))
+            });
+        match made {
+            Ok(qp) => Ok((qp, cq, own)),
+            Err((error, rest)) => {
+                if let Some((error, ring)) = rest {
+                    leak_if_in_doubt(&error, ring);
+                }
+                if let Some(own) = own {
+                    own.dealloc(cmd);
+                }
                 drop(eq.unsubscribe(cq.number()));
                 cq.destroy(cmd);
-                Err(error.into())
+                Err(error)
             }
         }
+    }
+
+    /// A page for BlueFlame where it works. Without one the doorbells are plain.
+    fn own_page(device: &Device, previous: Option<Arc<Uar>>) -> Option<Arc<Uar>> {
+        if !device.blue_flame() {
+            return None;
+        }
+        Uar::alloc(&device.cmd, &device.bar, Mapping::WriteCombining, previous).ok()
     }
 
     /// New CQ and QP in place of ones that are of no use any more. Sleeps.
@@ -219,17 +251,19 @@ impl Hardware {
         let Self {
             qp,
             cq,
+            uar,
             local,
             shared,
             identity,
             channel,
             pd,
         } = self;
-        Self::destroy_queues(device, core.vector, qp, cq);
-        let (cq, qp) = Self::queues(&channel, pd, area, rings, moderation)?;
+        Self::destroy_queues(device, core.vector, (qp, cq, uar));
+        let (qp, cq, uar) = Self::queues(&channel, pd, area, rings, moderation)?;
         Ok(Self {
             qp,
             cq,
+            uar,
             local,
             shared,
             identity,
@@ -238,8 +272,11 @@ impl Hardware {
         })
     }
 
-    fn destroy_queues(device: &Device, vector: usize, qp: Qp, cq: Cq) {
+    fn destroy_queues(device: &Device, vector: usize, (qp, cq, uar): Queues) {
         qp.destroy(&device.cmd);
+        if let Some(uar) = uar {
+            uar.dealloc(&device.cmd);
+        }
         if let Some(eq) = device.comp_eq(vector) {
             drop(eq.unsubscribe(cq.number()));
         }
@@ -248,7 +285,7 @@ impl Hardware {
 
     /// Takes everything away in order, as far as the device helps.
     fn destroy(self, device: &Device, vector: usize) {
-        Self::destroy_queues(device, vector, self.qp, self.cq);
+        Self::destroy_queues(device, vector, (self.qp, self.cq, self.uar));
         let _ = self.shared.destroy(&device.cmd);
         let _ = self.local.destroy(&device.cmd);
     }
@@ -258,6 +295,7 @@ impl Hardware {
         Rings {
             cq: self.cq.into_ring(),
             qp: self.qp.into_ring(),
+            uar: self.uar,
         }
     }
 }

@@ -132,9 +132,10 @@ impl Core {
         let inner = self.inner.lock();
         write!(f, "channel {} vector={}", self.index, self.vector)?;
         if let Some(hw) = &inner.hw {
+            let (plain, pushed) = hw.qp.doorbells();
             write!(
                 f,
-                " qpn={:#x} state={} cqn={:#x} depth={} sq={} rq={}",
+                " qpn={:#x} state={} cqn={:#x} depth={} sq={} rq={} doorbells={} blueflame={}",
                 hw.qp.number(),
                 hw.qp
                     .query(&self.device.cmd)
@@ -142,7 +143,9 @@ impl Core {
                 hw.cq.number(),
                 hw.cq.entries(),
                 hw.qp.sq().used(),
-                hw.qp.rq().used()
+                hw.qp.rq().used(),
+                plain,
+                pushed
             )?;
         }
         let steps = &inner.steps;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Posting to a QP, and finding what a completion is about.
 //!
-//! Order: WQE, `dma_wmb`, doorbell record, `dma_wmb`, one write to the doorbell.
+//! Order: WQE, `dma_wmb`, doorbell record, `dma_wmb`, one write to the doorbell. A single new WQE goes
+//! with the doorbell where that works.
 
 use kernel::{
     prelude::*,
@@ -33,6 +34,14 @@ use crate::{
 /// include/linux/mlx5/qp.h.
 const RECEIVE: usize = 0;
 const SEND: usize = 1;
+
+/// Posted WQEs that the device has not been told of.
+pub(super) struct Fresh {
+    /// The last one.
+    wqe: [u8; SEND_WQE_BYTES],
+    /// Whether it is the only one.
+    alone: bool,
+}
 
 impl Qp {
     /// Account of the send queue.
@@ -69,19 +78,25 @@ impl Qp {
             .buf
             .write(self.ring.send_offset() + slot * SEND_WQE_BYTES, &wqe)?;
         self.sq.post().ok_or(ENOSPC)?;
-        self.control = wqe.first_chunk::<8>().map(|head| u64::from_be_bytes(*head));
+        let alone = self.fresh.is_none();
+        self.fresh = Some(Fresh { wqe, alone });
         Ok(slot)
     }
 
     /// Tells the device of all sends posted since the last call.
     pub(crate) fn ring(&mut self, records: &Records) -> Result {
-        let Some(control) = self.control.take() else {
+        let Some(fresh) = self.fresh.take() else {
             return Ok(());
         };
         dma_mb(barrier::Write);
         records.set(Record::Qp, SEND, self.sq.head().low16().into())?;
         dma_mb(barrier::Write);
-        self.uar.send(self.register, control)
+        if fresh.alone && self.doorbell.takes(SEND_WQE_BYTES) {
+            return self.doorbell.push(&fresh.wqe);
+        }
+        let [a, b, c, d, e, f, g, h, ..] = fresh.wqe;
+        self.doorbell
+            .ring(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
     }
 
     /// Slot that the next receive gets; `None` when the queue is full.

@@ -241,7 +241,7 @@ impl Qp {
         }
         self.sq.reset();
         self.rq.reset();
-        self.control = None;
+        self.fresh = None;
         records.clear(Record::Qp)?;
         let next = self.step(Step::RstToInit)?;
         cmd.exec(&RstToInit(self))?;
