@@ -49,6 +49,7 @@ impl Card {
     pub fn bar_read(&mut self, off: u64, buf: &mut [u8]) {
         buf.fill(0);
         if off >= iseg::LEN {
+            uar::read(&mut self.hca, off);
             return;
         }
         self.hca.env.counters.iseg_reads += 1;

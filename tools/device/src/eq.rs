@@ -118,6 +118,12 @@ impl Hca {
             if !eq.overrun {
                 eq.overrun = true;
                 self.env.counters.eq_overruns += 1;
+                // Completion EQs subscribe to nothing.
+                let count = match eq.mask {
+                    [0, 0, 0, 0] => &mut self.vnic.comp_eq_overruns,
+                    _ => &mut self.vnic.async_eq_overruns,
+                };
+                *count = count.wrapping_add(1);
                 tracing::error!("EQ Error: EQ {eqn:#x} overran, events are lost");
                 // CAST: the syndrome is a byte.
                 self.iseg.syndrome =

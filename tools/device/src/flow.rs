@@ -2,6 +2,7 @@
 //! Receive flow steering: tables of groups of entries, walked from the root for each frame.
 
 pub mod commands;
+pub mod counter;
 pub mod key;
 pub mod table;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::{
     env::Env,
     eq::Eq,
     eth::Ethernet,
-    flow::tree::Tree,
+    flow::{counter::FlowCounter, tree::Tree},
     host::Host,
     iseg::InitSegment,
     mkey::Mkey,
@@ -31,6 +31,7 @@ use crate::{
     transport::Transport,
     transport_domain::TransportDomain,
     uar::Uar,
+    vnic_env::VnicEnv,
     vport::Vport,
     xrcd::Xrcd,
 };
@@ -111,6 +112,10 @@ pub struct Hca {
     pub eth: Ethernet,
     /// Flow tables.
     pub flow: Tree,
+    /// Flow counters.
+    pub flow_counters: Table<FlowCounter>,
+    /// What the function counts of its own troubles.
+    pub vnic: VnicEnv,
 }
 
 /// First numbers of the tables: far from zero, where mistakes are, and from each other.
@@ -177,6 +182,8 @@ impl Hca {
             transport: Transport::default(),
             eth: Ethernet::default(),
             flow: Tree::default(),
+            flow_counters: Table::new(first::OTHER, 1 << 24, flow_counters(&caps)),
+            vnic: VnicEnv::default(),
             caps,
             env,
         }
@@ -243,6 +250,7 @@ impl Hca {
         lines.extend(self.rqts.iter().map(|(rqtn, rqt)| rqt.describe(rqtn)));
         lines.extend(self.tirs.iter().map(|(tirn, tir)| tir.describe(tirn)));
         lines.extend(self.flow.describe());
+        lines.extend(self.flow_counters.iter().map(|(id, one)| one.describe(id)));
         lines
     }
 
@@ -315,6 +323,7 @@ impl Hca {
         census.add(Kind::QCounter, self.q_counters.len());
         census.add(Kind::FlowTable, self.flow.len());
         census.add(Kind::FlowGroup, self.flow.groups());
+        census.add(Kind::FlowCounter, self.flow_counters.len());
         census
     }
 
@@ -336,6 +345,7 @@ impl Hca {
             + self.rqs.footprint()
             + self.q_counters.footprint()
             + self.flow.footprint()
+            + self.flow_counters.footprint()
     }
 }
 
@@ -357,6 +367,14 @@ pub fn is_roce(frame: &[u8]) -> bool {
         0x86dd => frame.get(l2 + 6) == Some(&UDP) && half(l2 + 42) == PORT,
         _ => false,
     }
+}
+
+/// The limit is a number in two fields.
+fn flow_counters(caps: &Caps) -> u32 {
+    let low = caps.max(field!(cmd_hca_cap, max_flow_counter_15_0));
+    let high = caps.max(field!(cmd_hca_cap, max_flow_counter_31_16));
+    // CAST: 16 bits each.
+    (high << 16 | low) as u32
 }
 
 fn eq_table(caps: &Caps) -> Table<Eq> {

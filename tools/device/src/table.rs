@@ -29,6 +29,7 @@ pub enum Kind {
     QCounter,
     FlowTable,
     FlowGroup,
+    FlowCounter,
 }
 
 impl Kind {
@@ -52,6 +53,7 @@ impl Kind {
             Self::QCounter => "Q counter",
             Self::FlowTable => "flow table",
             Self::FlowGroup => "flow group",
+            Self::FlowCounter => "flow counter",
         }
     }
 }

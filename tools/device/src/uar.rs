@@ -28,6 +28,14 @@ crate::bare_object! {
     uar
 }
 
+/// A read of BAR0 behind the initialization segment: doorbell pages read as zero.
+pub fn read(hca: &mut Hca, off: u64) {
+    // CAST: BAR0 has at most 2^20 pages.
+    if hca.uars.get((off >> 12) as u32).is_some() {
+        hca.vnic.uar_accesses = hca.vnic.uar_accesses.wrapping_add(1);
+    }
+}
+
 /// A write into BAR0 behind the initialization segment.
 pub fn write(hca: &mut Hca, off: u64, data: &[u8]) {
     let stray = |hca: &mut Hca, what: &str| {
@@ -39,6 +47,7 @@ pub fn write(hca: &mut Hca, off: u64, data: &[u8]) {
     if hca.uars.get(page).is_none() {
         return stray(hca, "no such UAR");
     }
+    hca.vnic.uar_accesses = hca.vnic.uar_accesses.wrapping_add(1);
     match (off & 0xfff, data) {
         (CQ_ARM, &[a, b, c, d, e, f, g, h]) => {
             hca.env.counters.cq_doorbells += 1;

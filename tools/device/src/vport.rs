@@ -31,7 +31,8 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    fn add(&mut self, octets: usize) {
+    /// Counts a frame.
+    pub fn add(&mut self, octets: usize) {
         self.packets += 1;
         self.octets += octets as u64;
     }

@@ -6,6 +6,7 @@
 //! opcode, lengths, uid, state of the HCA, op_mod, reserved bits and free firmware pages. `run`
 //! either does all of it or changes nothing and says why.
 
+pub mod absent;
 pub mod exempt;
 pub mod mailbox;
 pub mod queue;
@@ -121,6 +122,7 @@ pub fn execute(hca: &mut Hca, input: &[u8], out_len: usize, output: &mut [u8]) -
     match checked(hca, input, out_len, output) {
         Ok(done) => done,
         Err(refused) => {
+            hca.vnic.invalid_commands = hca.vnic.invalid_commands.wrapping_add(1);
             output.fill(0);
             let opcode = opcode(input);
             if let [status, _, _, _, syndrome @ ..] = output {

@@ -33,6 +33,7 @@ impl Hca {
             Pushed::Overrun => {
                 tracing::error!("CQ Overrun: CQ {cqn:#x}, a completion is lost");
                 self.env.counters.cq_overruns += 1;
+                self.vnic.cq_overruns = self.vnic.cq_overruns.wrapping_add(1);
                 self.cq_failed(cqn, OVERRUN);
             }
             Pushed::Broken(error) => {

@@ -34,11 +34,20 @@ pub fn receive(hca: &mut Hca, frame: &[u8], from: Option<u32>) {
     if !port::accepts(hca, &headers.dmac) {
         return drop_frame(hca, "rx_filtered");
     }
-    let hits = hca.flow.walk(&Key::new(&headers));
-    if hits.is_empty() {
+    let walk = hca.flow.walk(&Key::new(&headers));
+    for id in &walk.counters {
+        if let Some(counter) = hca.flow_counters.get_mut(*id) {
+            counter.traffic.add(frame.len());
+        }
+    }
+    if walk.hits.is_empty() {
+        if walk.dropped {
+            return drop_frame(hca, "rx_steering_drop");
+        }
+        hca.vnic.steering_discards += 1;
         return drop_frame(hca, "rx_steering_miss");
     }
-    for hit in hits {
+    for hit in walk.hits {
         let Some(tir) = hca.tirs.get(hit.tirn) else {
             continue;
         };

@@ -56,6 +56,8 @@ pub struct Entry {
     pub tag: u32,
     /// What happens to its frames.
     pub action: Action,
+    /// Flow counters that count them.
+    pub counters: Vec<u32>,
 }
 
 /// A range of entries under one mask.

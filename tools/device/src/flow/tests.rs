@@ -3,7 +3,7 @@
 
 use super::key::{criteria, Key, Mask, PARAM_LEN};
 use super::table::{Action, Destination, Entry, Miss};
-use super::tree::{Change, FlowError, Hit, Limits, Tree};
+use super::tree::{Change, FlowError, Hit, Limits, Tree, Update};
 use crate::eth::frame::{protocol, Headers};
 use crate::eth::testing::{frame_v4, frame_v6};
 use mlx5_hw::status::Status;
@@ -13,6 +13,8 @@ const LIMITS: Limits = Limits {
     log_max_ft_size: 16,
     log_max_ft_num: 4,
     log_max_destination: 1,
+    log_max_flow_counter: 0,
+    flow_counter: true,
     flow_modify_en: true,
     modify_root: true,
     identified_miss_table_mode: true,
@@ -42,11 +44,20 @@ fn entry(tree: &Tree, table: u32, group: u32, value: &[u8], action: Action) -> E
         value: tree.group(table, group).unwrap().mask.value(value),
         tag: 7,
         action,
+        counters: Vec::new(),
     }
 }
 
 fn to_tir(tirn: u32) -> Action {
     Action::Forward(vec![Destination::Tir(tirn)])
+}
+
+fn update(tag: u32, action: Action) -> Update {
+    Update {
+        tag,
+        action,
+        counters: Vec::new(),
+    }
 }
 
 fn v4() -> Key {
@@ -75,18 +86,18 @@ fn two_rules() -> (Tree, u32, u32, u32) {
 fn the_lowest_matching_index_wins() {
     let (tree, ..) = two_rules();
 
-    assert_eq!(tree.walk(&v4()), [Hit { tirn: 1, tag: 7 }]);
-    assert_eq!(tree.walk(&v6()), [Hit { tirn: 2, tag: 7 }]);
+    assert_eq!(tree.walk(&v4()).hits, [Hit { tirn: 1, tag: 7 }]);
+    assert_eq!(tree.walk(&v6()).hits, [Hit { tirn: 2, tag: 7 }]);
 }
 
 #[test]
 fn without_root_or_match_a_frame_is_dropped() {
     let mut tree = Tree::default();
-    assert!(tree.walk(&v4()).is_empty());
+    assert!(tree.walk(&v4()).hits.is_empty());
 
     let table = tree.create_table(0, 0, Miss::Default, &LIMITS).unwrap();
     tree.set_root(table, &LIMITS).unwrap();
-    assert!(tree.walk(&v4()).is_empty());
+    assert!(tree.walk(&v4()).hits.is_empty());
 }
 
 #[test]
@@ -94,14 +105,14 @@ fn misses_and_forwards_lead_to_later_tables() {
     let (mut tree, last, ..) = two_rules();
     let first = tree.create_table(2, 2, Miss::Table(last), &LIMITS).unwrap();
     tree.set_root(first, &LIMITS).unwrap();
-    assert_eq!(tree.walk(&v6()), [Hit { tirn: 2, tag: 7 }]);
+    assert_eq!(tree.walk(&v6()).hits, [Hit { tirn: 2, tag: 7 }]);
 
     let group = tree.create_group(first, 0, 0, anything()).unwrap();
     let jump = Action::Forward(vec![Destination::Table(last), Destination::Tir(9)]);
     let jump = entry(&tree, first, group, &[], jump);
     tree.add_entry(first, 0, jump, &LIMITS).unwrap();
 
-    let tirs: Vec<_> = tree.walk(&v4()).iter().map(|hit| hit.tirn).collect();
+    let tirs: Vec<_> = tree.walk(&v4()).hits.iter().map(|hit| hit.tirn).collect();
     assert_eq!(tirs, [9, 1]);
 }
 
@@ -112,26 +123,26 @@ fn a_modified_entry_keeps_what_was_not_named() {
         action,
         tag,
         destinations,
+        counters: false,
     };
 
-    tree.modify_entry(table, 3, change(false, true, false), 99, to_tir(5), &LIMITS)
+    tree.modify_entry(table, 3, change(false, true, false), update(99, to_tir(5)), &LIMITS)
         .unwrap();
-    assert_eq!(tree.walk(&v4()), [Hit { tirn: 1, tag: 99 }]);
+    assert_eq!(tree.walk(&v4()).hits, [Hit { tirn: 1, tag: 99 }]);
 
-    tree.modify_entry(table, 3, change(false, false, true), 0, to_tir(5), &LIMITS)
+    tree.modify_entry(table, 3, change(false, false, true), update(0, to_tir(5)), &LIMITS)
         .unwrap();
-    assert_eq!(tree.walk(&v4()), [Hit { tirn: 5, tag: 99 }]);
+    assert_eq!(tree.walk(&v4()).hits, [Hit { tirn: 5, tag: 99 }]);
 
     tree.modify_entry(
         table,
         3,
         change(true, false, false),
-        0,
-        Action::Drop,
+        update(0, Action::Drop),
         &LIMITS,
     )
     .unwrap();
-    assert!(tree.walk(&v4()).is_empty());
+    assert!(tree.walk(&v4()).hits.is_empty());
 }
 
 #[test]
@@ -214,6 +225,54 @@ fn limits_and_ranges_are_checked() {
 }
 
 #[test]
+fn counters_see_what_their_entry_hits_and_drops_are_no_misses() {
+    let (mut tree, table, ..) = two_rules();
+    let counting = Change {
+        action: true,
+        counters: true,
+        ..Change::default()
+    };
+    let drop = Update {
+        counters: vec![5],
+        ..update(0, Action::Drop)
+    };
+
+    tree.modify_entry(table, 3, counting, drop, &LIMITS).unwrap();
+
+    let walk = tree.walk(&v4());
+    assert_eq!((walk.dropped, walk.hits.len()), (true, 0));
+    assert_eq!(walk.counters.into_iter().collect::<Vec<_>>(), [5]);
+    let other = tree.walk(&v6());
+    assert!(!other.dropped && other.counters.is_empty());
+}
+
+#[test]
+fn an_entry_counts_with_as_many_counters_as_the_card_allows() {
+    let (mut tree, table, ..) = two_rules();
+    let counting = Change {
+        counters: true,
+        ..Change::default()
+    };
+    for (counters, limits) in [
+        (vec![1, 2], LIMITS),
+        (
+            vec![1],
+            Limits {
+                flow_counter: false,
+                ..LIMITS
+            },
+        ),
+    ] {
+        let more = Update {
+            counters,
+            ..update(0, Action::Drop)
+        };
+        let refused = tree.modify_entry(table, 3, counting, more, &limits);
+        assert_eq!(refused.unwrap_err().status(), Status::BadParam);
+    }
+}
+
+#[test]
 fn what_the_capabilities_lack_is_refused() {
     let (mut tree, table, ..) = two_rules();
     let none = Limits {
@@ -226,7 +285,7 @@ fn what_the_capabilities_lack_is_refused() {
     for refused in [
         tree.set_root(table, &none),
         tree.modify_miss(table, Miss::Default, &none),
-        tree.modify_entry(table, 3, Change::default(), 0, Action::Drop, &none)
+        tree.modify_entry(table, 3, Change::default(), update(0, Action::Drop), &none)
             .map(drop),
     ] {
         assert_eq!(refused.unwrap_err().status(), Status::BadParam);

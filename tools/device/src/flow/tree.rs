@@ -24,6 +24,10 @@ pub struct Limits {
     pub log_max_ft_num: u8,
     /// log2 of destinations an entry.
     pub log_max_destination: u8,
+    /// log2 of flow counters an entry.
+    pub log_max_flow_counter: u8,
+    /// Entries can count.
+    pub flow_counter: bool,
     /// Entries can be changed in place.
     pub flow_modify_en: bool,
     /// The root can be moved.
@@ -111,6 +115,9 @@ pub enum FlowError {
     /// More or fewer destinations than there can be.
     #[error("{0} destinations")]
     Destinations(usize),
+    /// More flow counters than there can be.
+    #[error("{0} flow counters")]
+    Counters(usize),
     /// The object is used by others.
     #[error("{0} {1:#x} is in use")]
     Busy(&'static str, u32),
@@ -129,7 +136,8 @@ impl FlowError {
             | Self::Level { .. }
             | Self::Unsupported(_)
             | Self::Range { .. }
-            | Self::Destinations(_) => Status::BadParam,
+            | Self::Destinations(_)
+            | Self::Counters(_) => Status::BadParam,
         }
     }
 }
@@ -143,6 +151,19 @@ pub struct Change {
     pub tag: bool,
     /// The destinations.
     pub destinations: bool,
+    /// The flow counters.
+    pub counters: bool,
+}
+
+/// What a modification puts in, as far as its [`Change`] says.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The flow tag.
+    pub tag: u32,
+    /// Action and destinations.
+    pub action: Action,
+    /// The flow counters.
+    pub counters: Vec<u32>,
 }
 
 /// Where the walk of a frame ended.
@@ -152,6 +173,17 @@ pub struct Hit {
     pub tirn: u32,
     /// Flow tag of the entry that named it.
     pub tag: u32,
+}
+
+/// What a frame met on its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// The TIRs it goes to, each once.
+    pub hits: Vec<Hit>,
+    /// Flow counters that saw it, each once.
+    pub counters: BTreeSet<u32>,
+    /// An entry dropped it.
+    pub dropped: bool,
 }
 
 /// All tables of the receive domain.
@@ -375,7 +407,7 @@ impl Tree {
         if self.table(id)?.entry(index).is_some() {
             return Err(FlowError::Taken { table: id, index });
         }
-        self.check_action(self.table(id)?.level, &entry.action, limits)?;
+        self.check_entry(self.table(id)?.level, &entry, limits)?;
         self.table_mut(id)?.set_entry(index, entry);
         Ok(())
     }
@@ -389,8 +421,7 @@ impl Tree {
         id: u32,
         index: u32,
         change: Change,
-        tag: u32,
-        action: Action,
+        update: Update,
         limits: &Limits,
     ) -> Result<Entry, FlowError> {
         if !limits.flow_modify_en {
@@ -399,10 +430,13 @@ impl Tree {
         let old = self.entry(id, index)?.clone();
         let mut entry = old.clone();
         if change.tag {
-            entry.tag = tag;
+            entry.tag = update.tag;
+        }
+        if change.counters {
+            entry.counters = update.counters;
         }
         if change.action || change.destinations {
-            entry.action = match (action, entry.action) {
+            entry.action = match (update.action, entry.action) {
                 // A new list does not turn a drop into a forward, nor a new action the list.
                 (Action::Forward(_), Action::Drop) if !change.action => Action::Drop,
                 (Action::Forward(_), Action::Forward(old)) if !change.destinations => {
@@ -411,13 +445,20 @@ impl Tree {
                 (action, _) => action,
             };
         }
-        self.check_action(self.table(id)?.level, &entry.action, limits)?;
+        self.check_entry(self.table(id)?.level, &entry, limits)?;
         self.table_mut(id)?.set_entry(index, entry);
         Ok(old)
     }
 
-    fn check_action(&self, level: u8, action: &Action, limits: &Limits) -> Result<(), FlowError> {
-        let Action::Forward(list) = action else {
+    fn check_entry(&self, level: u8, entry: &Entry, limits: &Limits) -> Result<(), FlowError> {
+        let counters = entry.counters.len();
+        if counters > 0 && !limits.flow_counter {
+            return Err(FlowError::Unsupported("counting"));
+        }
+        if counters > 1 << limits.log_max_flow_counter.min(23) {
+            return Err(FlowError::Counters(counters));
+        }
+        let Action::Forward(list) = &entry.action else {
             return Ok(());
         };
         if list.is_empty() || list.len() > 1 << limits.log_max_destination.min(23) {
@@ -473,9 +514,9 @@ impl Tree {
             .collect()
     }
 
-    /// The TIRs a frame goes to, each once.
-    pub fn walk(&self, key: &Key) -> Vec<Hit> {
-        let mut hits: Vec<Hit> = Vec::new();
+    /// Sends a frame through the tables.
+    pub fn walk(&self, key: &Key) -> Walk {
+        let mut walk = Walk::default();
         let mut todo: Vec<u32> = self.root.into_iter().collect();
         let mut seen = BTreeSet::new();
         while let Some(id) = todo.pop() {
@@ -485,35 +526,32 @@ impl Tree {
             let Some(table) = self.tables.get(&id) else {
                 continue;
             };
-            match table.lookup(key) {
-                None => {
-                    if let Miss::Table(next) = table.miss {
-                        todo.push(next);
-                    }
+            let Some(entry) = table.lookup(key) else {
+                if let Miss::Table(next) = table.miss {
+                    todo.push(next);
                 }
-                Some(Entry {
-                    action: Action::Drop,
-                    ..
-                }) => {}
-                Some(Entry {
-                    action: Action::Forward(list),
-                    tag,
-                    ..
-                }) => {
-                    for destination in list {
-                        match *destination {
-                            Destination::Table(next) => todo.push(next),
-                            Destination::Tir(tirn) => {
-                                if !hits.iter().any(|hit| hit.tirn == tirn) {
-                                    hits.push(Hit { tirn, tag: *tag });
-                                }
-                            }
+                continue;
+            };
+            walk.counters.extend(&entry.counters);
+            let Action::Forward(list) = &entry.action else {
+                walk.dropped = true;
+                continue;
+            };
+            for destination in list {
+                match *destination {
+                    Destination::Table(next) => todo.push(next),
+                    Destination::Tir(tirn) => {
+                        if !walk.hits.iter().any(|hit| hit.tirn == tirn) {
+                            walk.hits.push(Hit {
+                                tirn,
+                                tag: entry.tag,
+                            });
                         }
                     }
                 }
             }
         }
-        hits
+        walk
     }
 }
 
