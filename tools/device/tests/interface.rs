@@ -26,9 +26,7 @@ const MARKS: &[&str] = &[
 
 fn in_header() -> BTreeSet<u16> {
     (0..=u16::MAX)
-        .filter(|opcode| {
-            mlx5_hw::opcode_name(*opcode).is_some_and(|name| !MARKS.contains(&name))
-        })
+        .filter(|opcode| mlx5_hw::opcode_name(*opcode).is_some_and(|name| !MARKS.contains(&name)))
         .collect()
 }
 
@@ -82,7 +80,10 @@ fn no_profile_offers_what_would_bring_an_absent_command() {
                 }
                 Reason::Value(cap, bad) => {
                     let values = value(&profile, cap);
-                    assert!(!values.is_empty() && !values.contains(&bad), "{command}: {cap}");
+                    assert!(
+                        !values.is_empty() && !values.contains(&bad),
+                        "{command}: {cap}"
+                    );
                 }
                 Reason::Uncalled | Reason::Unreachable(_) => {}
             }

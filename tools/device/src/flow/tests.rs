@@ -126,12 +126,24 @@ fn a_modified_entry_keeps_what_was_not_named() {
         counters: false,
     };
 
-    tree.modify_entry(table, 3, change(false, true, false), update(99, to_tir(5)), &LIMITS)
-        .unwrap();
+    tree.modify_entry(
+        table,
+        3,
+        change(false, true, false),
+        update(99, to_tir(5)),
+        &LIMITS,
+    )
+    .unwrap();
     assert_eq!(tree.walk(&v4()).hits, [Hit { tirn: 1, tag: 99 }]);
 
-    tree.modify_entry(table, 3, change(false, false, true), update(0, to_tir(5)), &LIMITS)
-        .unwrap();
+    tree.modify_entry(
+        table,
+        3,
+        change(false, false, true),
+        update(0, to_tir(5)),
+        &LIMITS,
+    )
+    .unwrap();
     assert_eq!(tree.walk(&v4()).hits, [Hit { tirn: 5, tag: 99 }]);
 
     tree.modify_entry(
@@ -237,7 +249,8 @@ fn counters_see_what_their_entry_hits_and_drops_are_no_misses() {
         ..update(0, Action::Drop)
     };
 
-    tree.modify_entry(table, 3, counting, drop, &LIMITS).unwrap();
+    tree.modify_entry(table, 3, counting, drop, &LIMITS)
+        .unwrap();
 
     let walk = tree.walk(&v4());
     assert_eq!((walk.dropped, walk.hits.len()), (true, 0));
