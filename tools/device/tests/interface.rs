@@ -16,18 +16,36 @@ use mlx5_hw::{ifc, status::Status};
 
 const PROFILES: &[&str] = &["default", "minimal", "small", "degraded"];
 
-/// Marks in the enumeration that are no commands.
+/// Constants of that form that are no commands.
 const MARKS: &[&str] = &[
-    "MAX",
-    "GENERAL_START",
-    "GENERAL_END",
-    "MOD_UPDATE_HEADER_MODIFY_ARGUMENT",
+    "MLX5_CMD_OP_MAX",
+    "MLX5_CMD_OP_GENERAL_START",
+    "MLX5_CMD_OP_GENERAL_END",
+    "MLX5_CMD_OP_MOD_UPDATE_HEADER_MODIFY_ARGUMENT",
 ];
 
+/// The opcodes of the header, out of the generated bindings (where build.rs finds them).
 fn in_header() -> BTreeSet<u16> {
-    (0..=u16::MAX)
-        .filter(|opcode| mlx5_hw::opcode_name(*opcode).is_some_and(|name| !MARKS.contains(&name)))
-        .collect()
+    let default = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../build/hw/mlx5_hw_bindings.rs"
+    );
+    let path = std::env::var("MLX5_HW_BINDINGS").unwrap_or_else(|_| default.to_owned());
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let found: BTreeSet<u16> = text.lines().filter_map(opcode).collect();
+    assert!(found.len() > 150, "{path}: {} opcodes", found.len());
+    found
+}
+
+/// `pub const MLX5_CMD_OP_NOP: ... = 2061;`, and a few are called `MLX5_CMD_OPCODE_*`.
+fn opcode(line: &str) -> Option<u16> {
+    let rest = line.strip_prefix("pub const ")?;
+    let (name, rest) = rest.split_once(':')?;
+    if !name.starts_with("MLX5_CMD_OP_") && !name.starts_with("MLX5_CMD_OPCODE_") {
+        return None;
+    }
+    let (_, value) = rest.trim_end_matches(';').split_once("= ")?;
+    (!MARKS.contains(&name)).then(|| value.parse().expect("opcodes are 16 bits wide"))
 }
 
 fn implemented() -> BTreeSet<u16> {
