@@ -7,10 +7,12 @@
 //! a [`Channel`] adds the task that runs it when the CQ has something.
 //!
 //! Lock order: 1. [`set::Set`]'s mutex, 2. [`Core`]'s mutex of one channel, never of two at a time;
-//! 3. what commands lock. Hard interrupts touch atomics only.
+//! 3. the mutex of the control QP, 4. what commands lock, 5. the roster, 6. the mailbox of one
+//! channel. Hard interrupts take the roster and touch atomics only.
 
 pub(crate) mod backoff;
 mod connect;
+mod control;
 pub(crate) mod endpoint;
 pub(crate) mod files;
 pub(crate) mod flow;
@@ -18,11 +20,16 @@ pub(crate) mod handshake;
 mod hardware;
 pub(crate) mod latency;
 pub(crate) mod layout;
+pub(crate) mod letter;
 mod memory;
 pub(crate) mod options;
+pub(crate) mod patience;
 pub(crate) mod pattern;
+mod peer;
+mod post;
 mod recover;
 mod report;
+mod roster;
 mod run;
 mod service;
 pub(crate) mod set;
@@ -30,14 +37,19 @@ pub(crate) mod tally;
 
 use kernel::{
     new_mutex,
+    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{
-            ordering::Relaxed,
+            ordering::{
+                Full,
+                Relaxed, //
+            },
             Atomic, //
         },
         Arc,
-        Mutex, //
+        Mutex,
+        SpinLockIrq, //
     },
     time::Delta, //
 };
@@ -60,7 +72,9 @@ use self::{
         Hardware,
         Rings, //
     },
+    letter::Mailbox,
     memory::Area,
+    peer::Peer,
     recover::{
         Breakage,
         Steps, //
@@ -101,6 +115,11 @@ impl Alarm {
         Self::QpRequest,
         Self::QpAccess,
     ];
+
+    /// Whether it is about a CQ.
+    const fn is_cq(self) -> bool {
+        matches!(self, Self::CqOverrun | Self::CqAccess)
+    }
 }
 
 /// Something posted to the send queue.
@@ -121,6 +140,8 @@ struct Inner {
     /// What each slot of the send queue holds.
     posted: KVec<Option<Posted>>,
     connection: Option<Connection>,
+    /// The other machine, also while there is no hardware.
+    peer: Option<Peer>,
     handshake: Handshake,
     /// First PSN of this end of the current connection.
     psn: u32,
@@ -162,6 +183,11 @@ pub(crate) struct Core {
     /// Numbers of the objects of the current generation, 0 without; for asynchronous events.
     qpn: Atomic<u32>,
     cqn: Atomic<u32>,
+    /// The port came up: whoever waits for the peer asks at once.
+    nudged: Atomic<u32>,
+    /// What the peer says.
+    #[pin]
+    mail: SpinLockIrq<Mailbox>,
     #[pin]
     inner: Mutex<Inner>,
     _counted: Counted,
@@ -174,7 +200,7 @@ impl Core {
         let vector = (index as usize).checked_rem(eqs.len()).ok_or(ENODEV)?;
         let node = eqs.get(vector).map_or(device.node, |eq| eq.node);
         let area = Area::new(&device.pdev, node)?;
-        let rings = Rings::new(&device.pdev, node, log_cqes)?;
+        let rings = Rings::of_channel(&device.pdev, node, log_cqes)?;
         let flow = KBox::new(Flow::new(index), GFP_KERNEL)?;
         let mut posted = KVec::with_capacity(layout::WQES as usize, GFP_KERNEL)?;
         for _ in 0..layout::WQES {
@@ -189,6 +215,8 @@ impl Core {
                 alarms: [const { Atomic::new(0) }; Alarm::ALL.len()],
                 qpn: Atomic::new(0),
                 cqn: Atomic::new(0),
+                nudged: Atomic::new(0),
+                mail <- new_spinlock_irq!(Mailbox::default()),
                 inner <- new_mutex!(Inner {
                     area,
                     rings: Some(rings),
@@ -196,6 +224,7 @@ impl Core {
                     flow,
                     posted,
                     connection: None,
+                    peer: None,
                     handshake: Handshake::connected(),
                     psn: 0,
                     next_psn: 0,
@@ -238,6 +267,16 @@ impl Core {
         if let Some(raised) = self.alarms.get(alarm as usize) {
             raised.store(1, Relaxed);
         }
+    }
+
+    /// The port carries traffic again. Any context.
+    fn nudge(&self) {
+        self.nudged.store(1, Relaxed);
+    }
+
+    /// Whether that was said since the last call.
+    fn was_nudged(&self) -> bool {
+        self.nudged.xchg(0, Full) != 0
     }
 
     /// Whether the QP of the channel has that number. Any context.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! RC queue pairs: buffer, contexts and state transitions. Sending and receiving is in [`post`].
+//! Queue pairs: buffer, contexts and state transitions. Sending and receiving is in [`post`].
 //!
 //! One buffer holds the receive queue and, behind it, the send queue. Source of the fields for each
 //! transition: `__mlx5_ib_modify_qp` and `opt_mask` in ib/qp.c.
 
+pub(crate) mod datagram;
 pub(crate) mod post;
 pub(crate) mod state;
 mod transition;
@@ -58,23 +59,57 @@ use crate::{
     }, //
 };
 
+/// Transport service of a QP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable datagrams: those that carry this Q_Key come in.
+    Ud { qkey: u32 },
+}
+
+impl Service {
+    /// Code in a QP context.
+    const fn code(self) -> u32 {
+        match self {
+            Self::Rc => raw::MLX5_QP_ST_RC,
+            Self::Ud { .. } => raw::MLX5_QP_ST_UD,
+        }
+    }
+
+    /// log2 of the WQEBBs of a send WQE. The address vector of a datagram needs a second one.
+    const fn log_blocks(self) -> u8 {
+        match self {
+            Self::Rc => 0,
+            Self::Ud { .. } => 1,
+        }
+    }
+}
+
 /// Memory of a QP with `1 << log` WQEs in each of its queues.
 pub(crate) struct QpRing {
     buf: Buf,
     log: u8,
+    service: Service,
 }
 
 impl QpRing {
     /// Allocates the queues. Sleeps.
-    pub(crate) fn new(dev: &Device<Bound>, node: Node, log: u8) -> Result<Self> {
+    pub(crate) fn new(dev: &Device<Bound>, node: Node, log: u8, service: Service) -> Result<Self> {
         let entries = Ring::new(log).ok_or(EINVAL)?.entries() as usize;
         let bytes = entries
-            .checked_mul(RECV_WQE_BYTES + SEND_WQE_BYTES)
+            .checked_mul(RECV_WQE_BYTES + (SEND_WQE_BYTES << service.log_blocks()))
             .ok_or(EINVAL)?;
         Ok(Self {
             buf: Buf::new(dev, node, bytes)?,
             log,
+            service,
         })
+    }
+
+    /// log2 of the WQEBBs of the send queue.
+    fn log_blocks(&self) -> u8 {
+        self.log.saturating_add(self.service.log_blocks())
     }
 
     fn send_offset(&self) -> usize {
@@ -103,7 +138,7 @@ impl Command for CreateQp<'_> {
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input.with(span!(create_qp_in, qpc), |qpc| {
-            qpc.set(field!(qpc, st), raw::MLX5_QP_ST_RC.into())
+            qpc.set(field!(qpc, st), self.ring.service.code().into())
                 .set(
                     field!(qpc, pm_state),
                     raw::MLX5_QPC_PM_STATE_MIGRATED.into(),
@@ -113,7 +148,7 @@ impl Command for CreateQp<'_> {
                 // A stride of 16 bytes: one scatter entry.
                 .set(field!(qpc, log_rq_stride), 0)
                 .set(field!(qpc, rq_type), raw::MLX5_NON_ZERO_RQ.into())
-                .set(field!(qpc, log_sq_size), self.ring.log.into())
+                .set(field!(qpc, log_sq_size), self.ring.log_blocks().into())
                 .set(field!(qpc, uar_page), self.uar.into())
                 .set(field!(qpc, cqn_snd), self.cqn.into())
                 .set(field!(qpc, cqn_rcv), self.cqn.into())
@@ -150,7 +185,7 @@ pub(crate) struct QpConfig {
     pub(crate) cqe_version: u8,
 }
 
-/// An RC QP of the current device generation.
+/// A QP of the current device generation.
 ///
 /// Has no lock of its own: its owner holds it exclusively.
 pub(crate) struct Qp {
@@ -161,7 +196,7 @@ pub(crate) struct Qp {
     pd: u32,
     cqn: u32,
     record: u64,
-    /// Posted sends.
+    /// Posted sends, counted in WQEBBs.
     sq: Window,
     /// Posted receives.
     rq: Window,
@@ -180,8 +215,8 @@ impl Qp {
         records: &Records,
         ring: QpRing,
     ) -> Result<Self, (CmdError, QpRing)> {
-        let windows =
-            Ring::new(ring.log).and_then(|ring| Some((Window::new(ring)?, Window::new(ring)?)));
+        let window = |log| Ring::new(log).and_then(Window::new);
+        let windows = window(ring.log_blocks()).zip(window(ring.log));
         let Some((sq, rq)) = windows else {
             let error = CmdError {
                 // CAST: opcodes have 16 bits.

@@ -9,7 +9,7 @@
 //! | SGE | scatter entry: length, key and DMA address of one piece of memory |
 //!
 //! Every send WQE built here fits one WQEBB, so block index and WQE index are the same number and
-//! no WQE wraps around the end of the queue. Layouts: `struct mlx5_wqe_*_seg` in
+//! no WQE wraps around the end of the queue; [`crate::qp::datagram`] has those of two. Layouts: `struct mlx5_wqe_*_seg` in
 //! include/linux/mlx5/qp.h.
 
 use mlx5_hw::{
@@ -24,7 +24,8 @@ pub(crate) const SEND_WQE_BYTES: usize = raw::MLX5_SEND_WQE_BB as usize;
 /// Bytes of a receive WQE with one scatter entry.
 pub(crate) const RECV_WQE_BYTES: usize = DS;
 
-const DS: usize = raw::MLX5_SEND_WQE_DS as usize;
+/// Bytes of a DS.
+pub(crate) const DS: usize = raw::MLX5_SEND_WQE_DS as usize;
 const RADDR: usize = DS;
 
 /// One piece of local memory.
@@ -132,19 +133,7 @@ impl Request {
                 (data_segment(&mut wqe, RADDR + 2 * DS, &local)?, 0)
             }
         };
-        let ds = (used / DS) as u64;
-        let head =
-            u64::from(index) << raw::MLX5_WQE_CTRL_WQE_INDEX_SHIFT | u64::from(self.opcode());
-        set(&mut wqe, wire!(mlx5_wqe_ctrl_seg, opmod_idx_opcode), head)?;
-        let qpn_ds = u64::from(qpn) << raw::MLX5_WQE_CTRL_QPN_SHIFT | ds;
-        set(&mut wqe, wire!(mlx5_wqe_ctrl_seg, qpn_ds), qpn_ds)?;
-        if signal == Signal::Completion {
-            set(
-                &mut wqe,
-                wire!(mlx5_wqe_ctrl_seg, __bindgen_anon_1.trailer.fm_ce_se),
-                u64::from(raw::MLX5_WQE_CTRL_CQ_UPDATE),
-            )?;
-        }
+        control_segment(&mut wqe, self.opcode(), index, qpn, used, signal)?;
         set(
             &mut wqe,
             wire!(
@@ -164,6 +153,29 @@ pub(crate) fn encode_recv(sge: &Sge) -> Option<[u8; RECV_WQE_BYTES]> {
     Some(wqe)
 }
 
+/// Writes the control segment of a WQE of `used` bytes, without immediate data.
+pub(crate) fn control_segment(
+    wqe: &mut [u8],
+    opcode: u8,
+    index: u16,
+    qpn: u32,
+    used: usize,
+    signal: Signal,
+) -> Option<()> {
+    let head = u64::from(index) << raw::MLX5_WQE_CTRL_WQE_INDEX_SHIFT | u64::from(opcode);
+    set(wqe, wire!(mlx5_wqe_ctrl_seg, opmod_idx_opcode), head)?;
+    let qpn_ds = u64::from(qpn) << raw::MLX5_WQE_CTRL_QPN_SHIFT | (used / DS) as u64;
+    set(wqe, wire!(mlx5_wqe_ctrl_seg, qpn_ds), qpn_ds)?;
+    if signal == Signal::Completion {
+        set(
+            wqe,
+            wire!(mlx5_wqe_ctrl_seg, __bindgen_anon_1.trailer.fm_ce_se),
+            u64::from(raw::MLX5_WQE_CTRL_CQ_UPDATE),
+        )?;
+    }
+    Some(())
+}
+
 fn set<S>(bytes: &mut [u8], member: Member<S>, value: u64) -> Option<()> {
     put(bytes, member, value).then_some(())
 }
@@ -175,7 +187,7 @@ fn remote_segment(wqe: &mut [u8], remote: &Remote) -> Option<()> {
 }
 
 /// Writes a data segment and says where it ends.
-fn data_segment(wqe: &mut [u8], at: usize, sge: &Sge) -> Option<usize> {
+pub(crate) fn data_segment(wqe: &mut [u8], at: usize, sge: &Sge) -> Option<usize> {
     if sge.len == 0 || sge.len >> 31 != 0 {
         return None;
     }

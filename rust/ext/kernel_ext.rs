@@ -12,6 +12,7 @@
 //! | [`global`] | a value that belongs to the module |
 //! | [`completion`] | completions with timeout and reinit |
 //! | [`time`] | deadlines on the monotonic clock |
+//! | [`random`] | random numbers |
 //! | [`numa`] | nodes, spreading over nearby CPUs, coherent memory on a node |
 //! | [`dma`] | masks and limits, pages mapped for the device |
 //! | [`debugfs`] | files that a module can own safely |
@@ -29,6 +30,7 @@ pub mod global;
 pub mod irq;
 pub mod numa;
 pub mod pci;
+pub mod random;
 pub mod rdma;
 pub mod sysfs;
 pub mod time;

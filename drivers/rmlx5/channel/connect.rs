@@ -2,8 +2,7 @@
 //! Connections: the state transitions of both ends, and who tells whom.
 //!
 //! Between the channels of a loopback pair the messages of the handshake are function calls; no two
-//! channels are ever locked at a time. A connection to another machine is made from endpoint lines
-//! that a person or a program carries; after an error it waits for new lines.
+//! channels are ever locked at a time. Those to another machine are letters, see [`super::peer`].
 
 use kernel::{
     prelude::*,
@@ -50,12 +49,29 @@ pub(super) enum Other {
 /// One end of a connection.
 pub(super) struct Connection {
     other: Other,
-    /// What the other end said last.
+    /// The end that the QP was last connected to.
     remote: Option<Endpoint>,
 }
 
+impl Connection {
+    /// Nothing is known of the other end yet.
+    pub(super) fn new(other: Other) -> Self {
+        Self {
+            other,
+            remote: None,
+        }
+    }
+
+    /// Whether the QP was last connected to that end.
+    pub(super) fn is_with(&self, end: &Endpoint) -> bool {
+        self.remote
+            .as_ref()
+            .is_some_and(|remote| remote.is_same_life(end))
+    }
+}
+
 /// What goes to the other end.
-type Letter = (Message, Endpoint);
+type Said = (Message, Endpoint);
 
 impl Inner {
     /// Number of the QP, 0 without.
@@ -69,6 +85,7 @@ impl Inner {
         self.lose_posted();
         self.connection = None;
         self.broken = None;
+        self.stop_asking();
     }
 
     fn lose_posted(&mut self) {
@@ -89,7 +106,7 @@ impl Inner {
     }
 
     /// This end of the connection with first PSN `psn`.
-    fn endpoint(&self, index: u32, psn: u32) -> Option<Endpoint> {
+    pub(super) fn endpoint(&self, index: u32, psn: u32) -> Option<Endpoint> {
         let hw = self.hw.as_ref()?;
         Some(Endpoint {
             channel: index,
@@ -101,6 +118,7 @@ impl Inner {
             rkey: hw.shared.key(),
             addr: hw.shared.start(),
             control_qpn: 0,
+            control_qkey: 0,
         })
     }
 }
@@ -123,38 +141,17 @@ impl Core {
         for (this, other) in [(a, b), (b, a)] {
             let mut inner = this.inner.lock();
             inner.disconnect();
+            inner.peer = None;
+            inner.handshake = Handshake::connected();
             inner.steps.given_up = false;
-            inner.connection = Some(Connection {
-                other: Other::Pair(other.clone()),
-                remote: None,
-            });
+            inner.connection = Some(Connection::new(Other::Pair(other.clone())));
         }
         a.reconnect()
     }
 
-    /// Connects to a channel of another machine, which does the same. Sleeps.
-    pub(super) fn connect(&self, remote: &Endpoint) -> Result {
-        let mut guard = self.inner.lock();
-        let inner = &mut *guard;
-        let psn = inner.next_psn;
-        inner.next_psn = self.fresh_psn(inner);
-        inner.connection = Some(Connection {
-            other: Other::Peer,
-            remote: None,
-        });
-        inner.steps.given_up = false;
-        self.reset(inner, psn)?;
-        self.receive_from(inner, remote)?;
-        self.send_to(inner)?;
-        inner.handshake = Handshake::connected();
-        drop(guard);
-        self.wake();
-        Ok(())
-    }
-
     /// Starts over with the other end. Sleeps.
     pub(super) fn reconnect(&self) -> Result {
-        let (letter, other) = {
+        let (said, other) = {
             let mut guard = self.inner.lock();
             let inner = &mut *guard;
             let Some(connection) = &inner.connection else {
@@ -163,9 +160,11 @@ impl Core {
             };
             let other = connection.other.clone();
             if let Other::Peer = other {
+                if inner.has_way_to_peer() {
+                    return self.ask_peer(inner);
+                }
                 let psn = inner.next_psn;
                 self.reset(inner, psn)?;
-                // TODO[PEER]: the messages of the handshake, through a UD QP.
                 inner.connection = None;
                 inner.broken = None;
                 dev_info!(
@@ -181,13 +180,13 @@ impl Core {
         let Other::Pair(other) = other else {
             return Ok(());
         };
-        let mut letter = letter;
+        let mut next = said;
         for _ in 0..MESSAGES {
-            let Some(said) = letter else { break };
+            let Some(said) = next else { break };
             let Some(answer) = other.hear(said)? else {
                 break;
             };
-            letter = self.hear(answer)?;
+            next = self.hear(answer)?;
         }
         self.wake();
         other.wake();
@@ -195,18 +194,23 @@ impl Core {
     }
 
     /// The other end said something; what this end answers. Sleeps.
-    fn hear(&self, (message, endpoint): Letter) -> Result<Option<Letter>> {
+    fn hear(&self, (message, endpoint): Said) -> Result<Option<Said>> {
         let mut guard = self.inner.lock();
-        let actions = guard.handshake.receive(message);
+        let known = guard
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.is_with(&endpoint));
+        let actions = guard.handshake.receive(message, known);
         self.apply(&mut guard, actions, Some(&endpoint))
     }
 
-    fn apply(
+    /// Carries out what the handshake wants; what this end says then. Sleeps.
+    pub(super) fn apply(
         &self,
         inner: &mut Inner,
         actions: Actions,
         remote: Option<&Endpoint>,
-    ) -> Result<Option<Letter>> {
+    ) -> Result<Option<Said>> {
         if actions.reset {
             let psn = self.fresh_psn(inner);
             self.reset(inner, psn)?;
@@ -222,7 +226,7 @@ impl Core {
     }
 
     /// RESET and INIT. What was finished before counts; the rest is lost.
-    fn reset(&self, inner: &mut Inner, psn: u32) -> Result {
+    pub(super) fn reset(&self, inner: &mut Inner, psn: u32) -> Result {
         inner.steps.resets = inner.steps.resets.wrapping_add(1);
         self.mend_cq(inner)?;
         self.drain(inner);
@@ -246,7 +250,7 @@ impl Core {
     }
 
     /// RTR, towards `remote`.
-    fn receive_from(&self, inner: &mut Inner, remote: &Endpoint) -> Result {
+    pub(super) fn receive_from(&self, inner: &mut Inner, remote: &Endpoint) -> Result {
         let path = self.path(inner, remote)?;
         let caps = self.device.caps()?;
         let hw = inner.hw.as_mut().ok_or(ENODEV)?;
@@ -270,7 +274,7 @@ impl Core {
     }
 
     /// RTS, towards the end that [`Core::receive_from`] was told.
-    fn send_to(&self, inner: &mut Inner) -> Result {
+    pub(super) fn send_to(&self, inner: &mut Inner) -> Result {
         let remote = inner
             .connection
             .as_ref()
@@ -279,6 +283,15 @@ impl Core {
         let path = self.path(inner, &remote)?;
         let hw = inner.hw.as_mut().ok_or(ENODEV)?;
         hw.qp.send_to(&self.device.cmd, &path)?;
+        if inner.is_peer_lost() {
+            dev_info!(
+                self.device.pdev,
+                "channel {}: QP {:#x}: the peer is back\n",
+                self.index,
+                inner.qpn()
+            );
+        }
+        inner.stop_asking();
         inner.mended();
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! One end of a connection, as it is told to the other end: a line of JSON.
 //!
 //! ```text
-//! {"channel":0,"qpn":74,"psn":1193046,"gid":"fe80::...","mac":"...","mtu":1024,"rkey":768,"addr":"0x0","control_qpn":73}
+//! {"channel":0,"qpn":74,"psn":1193046,"gid":"fe80::...","mac":"...","mtu":1024,"rkey":768,"addr":"0x0","control_qpn":73,"control_qkey":1234}
 //! ```
 //!
 //! `gid` has eight groups of four hexadecimal digits, `mac` six of two; `addr` is a string because
@@ -33,6 +33,8 @@ pub(crate) struct Endpoint {
     pub(crate) addr: u64,
     /// UD QP that takes messages about the connection, 24 bits; 0 when there is none.
     pub(crate) control_qpn: u32,
+    /// Q_Key of that QP, 31 bits. Who knows it may send messages.
+    pub(crate) control_qkey: u32,
 }
 
 /// Why a line is not an endpoint.
@@ -63,7 +65,7 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{{\"channel\":{},\"qpn\":{},\"psn\":{},\"gid\":\"{}\",\"mac\":\"{}\",\"mtu\":{},\"rkey\":{},\"addr\":\"{:#x}\",\"control_qpn\":{}}}",
+            "{{\"channel\":{},\"qpn\":{},\"psn\":{},\"gid\":\"{}\",\"mac\":\"{}\",\"mtu\":{},\"rkey\":{},\"addr\":\"{:#x}\",\"control_qpn\":{},\"control_qkey\":{}}}",
             self.channel,
             self.qpn,
             self.psn,
@@ -72,7 +74,8 @@ impl fmt::Display for Endpoint {
             self.mtu,
             self.rkey,
             self.addr,
-            self.control_qpn
+            self.control_qpn,
+            self.control_qkey
         )
     }
 }
@@ -108,6 +111,12 @@ impl fmt::Display for Mac<'_> {
 }
 
 impl Endpoint {
+    /// Whether a QP that is connected to `other` is connected to this: the same QP in the same
+    /// life, and the same memory.
+    pub(crate) fn is_same_life(&self, other: &Self) -> bool {
+        (self.qpn, self.psn, self.rkey, self.addr) == (other.qpn, other.psn, other.rkey, other.addr)
+    }
+
     /// Parses one line.
     pub(crate) fn parse(line: &str) -> Result<Self, BadLine> {
         let mut input = Input(line.as_bytes());
@@ -142,6 +151,7 @@ struct Members {
     rkey: Option<u64>,
     addr: Option<u64>,
     control_qpn: Option<u64>,
+    control_qkey: Option<u64>,
 }
 
 impl Members {
@@ -153,6 +163,7 @@ impl Members {
             b"mtu" => once(&mut self.mtu, input.number()?),
             b"rkey" => once(&mut self.rkey, input.number()?),
             b"control_qpn" => once(&mut self.control_qpn, input.number()?),
+            b"control_qkey" => once(&mut self.control_qkey, input.number()?),
             b"gid" => once(
                 &mut self.gid,
                 hex_groups::<16>(input.string()?, 2).ok_or(BadLine::Value("gid"))?,
@@ -193,6 +204,7 @@ impl Members {
             rkey: bounded(self.rkey, "rkey", 0, u32::MAX)?,
             addr: self.addr.ok_or(BadLine::Missing("addr"))?,
             control_qpn: bounded(self.control_qpn, "control_qpn", 0, 0xff_ffff)?,
+            control_qkey: bounded(self.control_qkey, "control_qkey", 0, u32::MAX >> 1)?,
         })
     }
 }

@@ -16,6 +16,10 @@
 //!                                     RTS
 //! ```
 //!
+//! Epochs may differ by more than one: an end that was connected anew by a person begins at 0. An
+//! end that gets a request of the past says how far it is (Ahead), and the other end starts over
+//! beyond that. Messages of the past do nothing else, so late and doubled ones do no harm.
+//!
 //! This file decides only; the owner of the QP carries the steps out and carries the messages: for
 //! a loopback pair by a function call, to a peer through the control QP.
 
@@ -28,6 +32,8 @@ pub(crate) enum Kind {
     Reply,
     /// I can send.
     Ready,
+    /// Your request is of the past; I am in this epoch.
+    Ahead,
 }
 
 /// A message without its addresses.
@@ -80,10 +86,7 @@ impl Handshake {
     }
 
     /// Where this end is.
-    #[cfg_attr(
-        MODULE,
-        expect(dead_code, reason = "TODO[PEER]: for the messages to a peer")
-    )]
+    #[cfg_attr(MODULE, expect(dead_code, reason = "tests ask"))]
     pub(crate) fn stage(&self) -> Stage {
         self.stage
     }
@@ -105,10 +108,6 @@ impl Handshake {
     }
 
     /// Nothing came for a while: say it again. Nothing to say when the connection is up.
-    #[cfg_attr(
-        MODULE,
-        expect(dead_code, reason = "TODO[PEER]: for the messages to a peer")
-    )]
     pub(crate) fn remind(&self) -> Option<Message> {
         match self.stage {
             Stage::Waiting => self.say(Kind::Request),
@@ -117,16 +116,17 @@ impl Handshake {
         }
     }
 
-    /// The other end said something.
-    pub(crate) fn receive(&mut self, message: Message) -> Actions {
+    /// The other end said something. `known` says whether the endpoint that came with it is the
+    /// one that this end's QP was last connected to.
+    pub(crate) fn receive(&mut self, message: Message, known: bool) -> Actions {
         let mut actions = Actions::default();
         if is_newer(message.epoch, self.epoch) {
-            // Only a request starts a life. Anything else is an answer to what this end never
-            // asked.
-            if message.kind != Kind::Request {
-                return actions;
-            }
             self.epoch = message.epoch;
+            // Only a request starts a life. Anything else says that the other end is further than
+            // this one, which was connected anew meanwhile.
+            if message.kind != Kind::Request {
+                return self.restart();
+            }
             self.stage = Stage::Receiving;
             actions.reset = true;
             actions.to_rtr = true;
@@ -134,6 +134,9 @@ impl Handshake {
             return actions;
         }
         if message.epoch != self.epoch {
+            if message.kind == Kind::Request {
+                actions.send = self.say(Kind::Ahead);
+            }
             return actions;
         }
         match (self.stage, message.kind) {
@@ -151,6 +154,11 @@ impl Handshake {
             }
             // The other end cannot be sending to one that has not told its PSN.
             (Stage::Waiting, Kind::Ready) => {}
+            // The same epoch with another QP or PSN: the other end was connected anew and counts
+            // from the beginning.
+            (Stage::Receiving | Stage::Up, Kind::Request | Kind::Reply) if !known => {
+                return self.restart();
+            }
             (Stage::Receiving, Kind::Reply) => {
                 self.stage = Stage::Up;
                 actions.to_rts = true;
@@ -163,7 +171,7 @@ impl Handshake {
             // The answer was lost.
             (Stage::Receiving | Stage::Up, Kind::Request) => actions.send = self.say(Kind::Reply),
             (Stage::Up, Kind::Reply) => actions.send = self.say(Kind::Ready),
-            (Stage::Up, Kind::Ready) => {}
+            (Stage::Up, Kind::Ready) | (_, Kind::Ahead) => {}
         }
         actions
     }

@@ -27,6 +27,7 @@ use crate::{
     },
     device::Device,
     doorbell::Doorbell,
+    eq::sink::CqHandler,
     mr::{
         Access,
         Mr, //
@@ -39,8 +40,10 @@ use crate::{
     qp::{
         Qp,
         QpConfig,
-        QpRing, //
+        QpRing,
+        Service, //
     },
+    record::Records,
     uar::{
         Mapping,
         Uar, //
@@ -72,6 +75,11 @@ impl Base {
         self.port.identity()
     }
 
+    /// The protection domain.
+    pub(super) fn pd(&self) -> &Pd {
+        &self.pd
+    }
+
     /// Gives everything back, as far as the device helps.
     pub(crate) fn close(self, cmd: &Cmd) {
         self.port.shut_down(cmd);
@@ -79,23 +87,50 @@ impl Base {
     }
 }
 
-/// What the queues of a channel are made of.
+/// What a CQ and the queues of its QP are made of.
 pub(super) struct Rings {
     cq: CqRing,
     qp: QpRing,
+    /// The QP gets a page of its own where BlueFlame works.
+    blue_flame: bool,
     /// Mapped page of an earlier generation.
     uar: Option<Arc<Uar>>,
 }
 
+/// QP, CQ and the page the QP has for itself.
+pub(super) type Queues = (Qp, Cq, Option<Arc<Uar>>);
+
 impl Rings {
-    /// Queues of the usual size and a CQ of `1 << log_cqes` entries. Sleeps.
-    pub(super) fn new(pdev: &BoundDevice, node: Node, log_cqes: u8) -> Result<Self> {
+    /// A CQ of `1 << log_cqes` entries, queues of `1 << log_wqes`. Sleeps.
+    pub(super) fn new(
+        pdev: &BoundDevice,
+        node: Node,
+        log_cqes: u8,
+        log_wqes: u8,
+        service: Service,
+    ) -> Result<Self> {
         let dev = pdev.device();
         Ok(Self {
             cq: CqRing::new(dev, node, log_cqes)?,
-            qp: QpRing::new(dev, node, layout::LOG_WQES)?,
+            qp: QpRing::new(dev, node, log_wqes, service)?,
+            blue_flame: service == Service::Rc,
             uar: None,
         })
+    }
+
+    /// Queues of a channel, and a CQ of `1 << log_cqes` entries. Sleeps.
+    pub(super) fn of_channel(pdev: &BoundDevice, node: Node, log_cqes: u8) -> Result<Self> {
+        Self::new(pdev, node, log_cqes, layout::LOG_WQES, Service::Rc)
+    }
+
+    /// What is left of objects whose device generation is over.
+    pub(super) fn of((qp, cq, uar): Queues, service: Service) -> Self {
+        Self {
+            cq: cq.into_ring(),
+            qp: qp.into_ring(),
+            blue_flame: service == Service::Rc,
+            uar,
+        }
     }
 
     /// Replaces the memory of the CQ.
@@ -118,9 +153,6 @@ pub(super) struct Hardware {
     pd: u32,
 }
 
-/// QP, CQ and the page the QP has for itself.
-type Queues = (Qp, Cq, Option<Arc<Uar>>);
-
 /// Distance between the shared MRs of two channels, and of the first one from 0: an address that
 /// belongs to another channel, or to none, is refused by the device.
 const SHARED_SPAN: u64 = 1 << 32;
@@ -142,7 +174,17 @@ impl Hardware {
         let cmd = &*device.cmd;
         let (local, shared) = Self::keys(cmd, &base.pd, area, channel.core.index, low)?;
         let pd = base.pd.number();
-        match Self::queues(channel, pd, area, rings, moderation) {
+        let vector = channel.core.vector;
+        let records = &area.records;
+        match queues(
+            device,
+            vector,
+            channel.clone(),
+            pd,
+            records,
+            rings,
+            moderation,
+        ) {
             Ok((qp, cq, uar)) => Ok(Self {
                 qp,
                 cq,
@@ -174,69 +216,6 @@ impl Hardware {
         }
     }
 
-    /// Creates CQ and QP and subscribes the CQ's events.
-    fn queues(
-        channel: &Arc<Channel>,
-        pd: u32,
-        area: &Area,
-        rings: Rings,
-        moderation: Moderation,
-    ) -> Result<Queues> {
-        let device = &channel.core.device;
-        let cmd = &*device.cmd;
-        let eq = device.comp_eq(channel.core.vector).ok_or(ENODEV)?;
-        let eqn = eq.eq.number().ok_or(ENODEV)?;
-        let uar = device.uar()?;
-        let caps = device.caps()?;
-        let cq = match Cq::create(cmd, &uar, eqn, &area.records, rings.cq, moderation) {
-            Ok(cq) => cq,
-            Err((error, ring)) => {
-                leak_if_in_doubt(&error, ring);
-                return Err(error.into());
-            }
-        };
-        if let Err(error) = eq.subscribe(cq.number(), channel.clone()) {
-            cq.destroy(cmd);
-            return Err(error);
-        }
-        let own = Self::own_page(device, rings.uar);
-        let page = own.as_ref().unwrap_or(&uar);
-        let made = Doorbell::new(page, 0, caps.log_bf_register)
-            .map_err(|error| (error, None))
-            .and_then(|doorbell| {
-                let config = QpConfig {
-                    doorbell,
-                    pd,
-                    cqn: cq.number(),
-                    cqe_version: caps.cqe_version,
-                };
-                Qp::create(cmd, config, &area.records, rings.qp)
-                    .map_err(|(error, ring)| (Error::from(error), Some((error, ring))))
-            });
-        match made {
-            Ok(qp) => Ok((qp, cq, own)),
-            Err((error, rest)) => {
-                if let Some((error, ring)) = rest {
-                    leak_if_in_doubt(&error, ring);
-                }
-                if let Some(own) = own {
-                    own.dealloc(cmd);
-                }
-                drop(eq.unsubscribe(cq.number()));
-                cq.destroy(cmd);
-                Err(error)
-            }
-        }
-    }
-
-    /// A page for BlueFlame where it works. Without one the doorbells are plain.
-    fn own_page(device: &Device, previous: Option<Arc<Uar>>) -> Option<Arc<Uar>> {
-        if !device.blue_flame() {
-            return None;
-        }
-        Uar::alloc(&device.cmd, &device.bar, Mapping::WriteCombining, previous).ok()
-    }
-
     /// New CQ and QP in place of ones that are of no use any more. Sleeps.
     pub(super) fn renew(
         self,
@@ -247,7 +226,7 @@ impl Hardware {
     ) -> Result<Self> {
         let device = &core.device;
         let node = device.comp_eq(core.vector).ok_or(ENODEV)?.node;
-        let rings = Rings::new(&device.pdev, node, log_cqes)?;
+        let rings = Rings::of_channel(&device.pdev, node, log_cqes)?;
         let Self {
             qp,
             cq,
@@ -258,8 +237,10 @@ impl Hardware {
             channel,
             pd,
         } = self;
-        Self::destroy_queues(device, core.vector, (qp, cq, uar));
-        let (qp, cq, uar) = Self::queues(&channel, pd, area, rings, moderation)?;
+        destroy_queues(device, core.vector, (qp, cq, uar));
+        let records = &area.records;
+        let handler = channel.clone();
+        let (qp, cq, uar) = queues(device, core.vector, handler, pd, records, rings, moderation)?;
         Ok(Self {
             qp,
             cq,
@@ -272,32 +253,97 @@ impl Hardware {
         })
     }
 
-    fn destroy_queues(device: &Device, vector: usize, (qp, cq, uar): Queues) {
-        qp.destroy(&device.cmd);
-        if let Some(uar) = uar {
-            uar.dealloc(&device.cmd);
-        }
-        if let Some(eq) = device.comp_eq(vector) {
-            drop(eq.unsubscribe(cq.number()));
-        }
-        cq.destroy(&device.cmd);
-    }
-
     /// Takes everything away in order, as far as the device helps.
     fn destroy(self, device: &Device, vector: usize) {
-        Self::destroy_queues(device, vector, (self.qp, self.cq, self.uar));
+        destroy_queues(device, vector, (self.qp, self.cq, self.uar));
         let _ = self.shared.destroy(&device.cmd);
         let _ = self.local.destroy(&device.cmd);
     }
 
     /// The generation is over: the device knows nothing of it any more.
     fn abandon(self) -> Rings {
-        Rings {
-            cq: self.cq.into_ring(),
-            qp: self.qp.into_ring(),
-            uar: self.uar,
+        Rings::of((self.qp, self.cq, self.uar), Service::Rc)
+    }
+}
+
+/// Creates CQ and QP on a completion vector; `handler` is told of the CQ's events. The QP is in
+/// RESET. On failure nothing is left. Sleeps.
+pub(super) fn queues(
+    device: &Device,
+    vector: usize,
+    handler: Arc<dyn CqHandler>,
+    pd: u32,
+    records: &Records,
+    rings: Rings,
+    moderation: Moderation,
+) -> Result<Queues> {
+    let cmd = &*device.cmd;
+    let eq = device.comp_eq(vector).ok_or(ENODEV)?;
+    let eqn = eq.eq.number().ok_or(ENODEV)?;
+    let uar = device.uar()?;
+    let caps = device.caps()?;
+    let cq = match Cq::create(cmd, &uar, eqn, records, rings.cq, moderation) {
+        Ok(cq) => cq,
+        Err((error, ring)) => {
+            leak_if_in_doubt(&error, ring);
+            return Err(error.into());
+        }
+    };
+    if let Err(error) = eq.subscribe(cq.number(), handler) {
+        cq.destroy(cmd);
+        return Err(error);
+    }
+    let own = match rings.blue_flame {
+        true => own_page(device, rings.uar),
+        false => None,
+    };
+    let page = own.as_ref().unwrap_or(&uar);
+    let made = Doorbell::new(page, 0, caps.log_bf_register)
+        .map_err(|error| (error, None))
+        .and_then(|doorbell| {
+            let config = QpConfig {
+                doorbell,
+                pd,
+                cqn: cq.number(),
+                cqe_version: caps.cqe_version,
+            };
+            Qp::create(cmd, config, records, rings.qp)
+                .map_err(|(error, ring)| (Error::from(error), Some((error, ring))))
+        });
+    match made {
+        Ok(qp) => Ok((qp, cq, own)),
+        Err((error, rest)) => {
+            if let Some((error, ring)) = rest {
+                leak_if_in_doubt(&error, ring);
+            }
+            if let Some(own) = own {
+                own.dealloc(cmd);
+            }
+            drop(eq.unsubscribe(cq.number()));
+            cq.destroy(cmd);
+            Err(error)
         }
     }
+}
+
+/// A page for BlueFlame where it works. Without one the doorbells are plain.
+fn own_page(device: &Device, previous: Option<Arc<Uar>>) -> Option<Arc<Uar>> {
+    if !device.blue_flame() {
+        return None;
+    }
+    Uar::alloc(&device.cmd, &device.bar, Mapping::WriteCombining, previous).ok()
+}
+
+/// Takes QP and CQ away, as far as the device helps. Sleeps.
+pub(super) fn destroy_queues(device: &Device, vector: usize, (qp, cq, uar): Queues) {
+    qp.destroy(&device.cmd);
+    if let Some(uar) = uar {
+        uar.dealloc(&device.cmd);
+    }
+    if let Some(eq) = device.comp_eq(vector) {
+        drop(eq.unsubscribe(cq.number()));
+    }
+    cq.destroy(&device.cmd);
 }
 
 impl Channel {
@@ -312,7 +358,7 @@ impl Channel {
             Some(rings) => rings,
             None => {
                 let eq = self.core.device.comp_eq(self.core.vector).ok_or(ENODEV)?;
-                Rings::new(&self.core.device.pdev, eq.node, inner.log_cqes)?
+                Rings::of_channel(&self.core.device.pdev, eq.node, inner.log_cqes)?
             }
         };
         inner.nonce = inner.nonce.wrapping_add(1);

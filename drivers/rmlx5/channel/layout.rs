@@ -13,6 +13,7 @@
 //! | shared | counter | AREA | what the other end adds to |
 //!
 //! Source, sink and target are divided into slots as long as the longest message of the run.
+//! What the control QP has is in [`control`].
 
 /// WQEs of the send queue and of the receive queue.
 pub(crate) const WQES: u32 = 128;
@@ -71,4 +72,20 @@ pub(crate) const fn slots(longest: u32) -> usize {
     } else {
         MAX_SLOTS
     }
+}
+
+/// Queues and memory of the control QP: receives, then what is sent.
+pub(crate) mod control {
+    /// log2 of the WQEs of each queue.
+    pub(crate) const LOG_WQES: u8 = 7;
+    /// log2 of the CQEs: what both queues can cause.
+    pub(crate) const LOG_CQES: u8 = LOG_WQES + 1;
+    /// Bytes of a receive: a letter with its GRH, and a little more, so that a longer one is seen.
+    pub(crate) const RECEIVE_BYTES: u32 = 128;
+    /// Bytes of a letter that is sent.
+    pub(crate) const SEND_BYTES: u32 = 64;
+    /// Offset of what is sent.
+    pub(crate) const SEND: u32 = RECEIVE_BYTES << LOG_WQES;
+    /// Bytes of all of it.
+    pub(crate) const AREA_BYTES: u32 = SEND + (SEND_BYTES << LOG_WQES);
 }

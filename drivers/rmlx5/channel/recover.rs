@@ -3,7 +3,8 @@
 //!
 //! The connection is broken when a completion or an event says that the QP is in ERROR, or when the
 //! device answers with what makes no sense. After a delay that grows with each attempt in vain the
-//! end that saw it starts the handshake ([`super::handshake`]); the other end follows.
+//! end that saw it starts the handshake ([`super::handshake`]); the other end follows. How long an
+//! end waits for an answer of another machine is in [`super::peer`].
 
 use core::fmt;
 
@@ -44,6 +45,10 @@ pub(super) enum Cause {
     Malformed(&'static str, u32),
     /// The driver could not do what it had to.
     Driver(Error),
+    /// The peer started over.
+    Peer,
+    /// The card was reset.
+    Reset,
 }
 
 impl fmt::Display for Cause {
@@ -70,6 +75,8 @@ impl fmt::Display for Cause {
             Self::CqAccess => f.write_str("CQ access violation"),
             Self::Malformed(what, value) => write!(f, "malformed completion: {what} {value:#x}"),
             Self::Driver(error) => write!(f, "error {}", error.to_errno()),
+            Self::Peer => f.write_str("the peer started over"),
+            Self::Reset => f.write_str("the card was reset"),
         }
     }
 }
@@ -82,7 +89,16 @@ impl Cause {
 
     /// Whether the other end, or nobody known, is behind it.
     fn is_passive(&self) -> bool {
-        self.is_flush() || matches!(self, Self::Responder(_) | Self::QpRequest | Self::QpAccess)
+        self.is_flush()
+            || matches!(
+                self,
+                Self::Responder(_) | Self::QpRequest | Self::QpAccess | Self::Peer | Self::Reset
+            )
+    }
+
+    /// Whether nothing went wrong here that a line should tell.
+    fn is_silent(&self) -> bool {
+        matches!(self, Self::Peer | Self::Reset)
     }
 
     /// Whether an event about the QP said so.
@@ -135,6 +151,10 @@ pub(super) struct Steps {
     pub(super) recovered: u64,
     /// Attempts that failed.
     pub(super) failures: u64,
+    /// Times the peer did not answer for so long that it counted as lost.
+    pub(super) lost: u64,
+    /// Letters that were not the peer's.
+    pub(super) ignored: u64,
     /// Whether the channel was given up.
     pub(super) given_up: bool,
     /// Microseconds from finding the breakage to RTS, last and longest.
@@ -163,9 +183,26 @@ impl Inner {
                     cause,
                     ns: now_ns(),
                     due: 0,
-                    told: false,
+                    told: cause.is_silent(),
                 });
             }
+        }
+    }
+
+    /// The other end has begun to bring the connection back: no attempt of this end is needed.
+    pub(super) fn follow(&mut self) {
+        if let Some(broken) = &mut self.broken {
+            broken.due = broken.due.max(1);
+        }
+    }
+
+    /// This end could not follow the other one: it makes an attempt of its own.
+    pub(super) fn fail_to_follow(&mut self, error: Error) {
+        self.steps.failures = self.steps.failures.wrapping_add(1);
+        self.break_up(Cause::Driver(error));
+        if let Some(broken) = &mut self.broken {
+            broken.cause = Cause::Driver(error);
+            broken.due = 0;
         }
     }
 
@@ -191,10 +228,13 @@ impl Core {
         let mut guard = self.inner.lock();
         let inner = &mut *guard;
         let now = now_ns();
-        let Some(broken) = inner.broken.as_mut() else {
+        let Some(broken) = inner.broken else {
             // The other end was faster.
             return Some(Delta::ZERO);
         };
+        if inner.is_asking() {
+            return self.await_peer(inner);
+        }
         if broken.due > now {
             // CAST: a delay of at most a second.
             return Some(Delta::from_nanos((broken.due - now) as i64));
@@ -219,6 +259,9 @@ impl Core {
         }
         if inner.broken.is_none() {
             return Some(Delta::ZERO);
+        }
+        if inner.is_asking() {
+            return self.await_peer(inner);
         }
         // The ends have not come together: later again.
         inner.steps.failures = inner.steps.failures.wrapping_add(1);

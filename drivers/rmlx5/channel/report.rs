@@ -151,7 +151,7 @@ impl Core {
         let steps = &inner.steps;
         writeln!(
             f,
-            " epoch={} broken={} catastrophic={} overruns={} attempts={} resets={} recovered={} failures={} given_up={} recovery_us last={} max={}",
+            " epoch={} broken={} catastrophic={} overruns={} attempts={} resets={} recovered={} failures={} given_up={} lost={} waiting={} ignored={} recovery_us last={} max={}",
             inner.handshake.epoch(),
             steps.broken,
             steps.catastrophic,
@@ -161,6 +161,9 @@ impl Core {
             steps.recovered,
             steps.failures,
             u8::from(steps.given_up),
+            steps.lost,
+            u8::from(inner.is_peer_lost()),
+            steps.ignored,
             steps.last_us,
             steps.max_us
         )
@@ -240,6 +243,9 @@ impl Channels {
                     Err(_) => "unknown",
                 }
             )?;
+        }
+        if let Some(control) = &set.control {
+            control.post.describe(f)?;
         }
         for channel in set.channels.iter() {
             channel.core.describe(f)?;

@@ -68,6 +68,7 @@ impl Core {
             inner.finish_run();
             return Next::Sleep;
         }
+        self.read_mail(inner);
         for _ in 0..BATCHES {
             if inner.broken.is_some() {
                 return Next::Recover;
@@ -179,6 +180,7 @@ impl Core {
                 wqe_counter,
                 byte_cnt,
                 kind,
+                ..
             } if qpn == number => {
                 let Some(upto) = hw.qp.rq().locate(wqe_counter) else {
                     return self.malformed(inner, "receive completion", wqe_counter.into());

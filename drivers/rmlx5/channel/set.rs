@@ -9,12 +9,10 @@ use core::cmp::Ordering;
 
 use kernel::{
     new_mutex,
-    new_spinlock_irq,
     prelude::*,
     sync::{
         Arc,
-        Mutex,
-        SpinLockIrq, //
+        Mutex, //
     },
     time::Delta, //
 };
@@ -30,13 +28,14 @@ use kernel_ext::{
 };
 
 use super::{
+    control::Control,
     endpoint::Endpoint,
     hardware::Base,
     layout,
     options::Options,
+    roster::Roster,
     run::Run,
     tally::Tally,
-    Alarm,
     Channel,
     Core, //
 };
@@ -47,11 +46,6 @@ use crate::{
         Moderation, //
     },
     device::Device,
-    event::{
-        Event,
-        Listener,
-        QpEvent, //
-    },
     port::Identity,
     recovery::{
         Participant,
@@ -62,49 +56,6 @@ use crate::{
 /// How long channels that go may take to finish what they have under way.
 const DRAIN: Delta = Delta::from_secs(10);
 const STEP: Delta = Delta::from_millis(1);
-/// Syndrome of a CQ error that says overrun; source: `MLX5_CQ_ERROR_SYNDROME_CQ_OVERRUN`.
-const OVERRUN: u32 = mlx5_hw::raw::MLX5_CQ_ERROR_SYNDROME_CQ_OVERRUN;
-
-/// Who is told of asynchronous events.
-#[pin_data]
-struct Roster {
-    #[pin]
-    channels: SpinLockIrq<KVec<Arc<Channel>>>,
-}
-
-impl Listener for Roster {
-    fn event(&self, event: Event) {
-        let (is_cq, number, alarm) = match event {
-            Event::Qp { kind, number, .. } => (
-                false,
-                number,
-                match kind {
-                    QpEvent::Catastrophic => Alarm::QpCatastrophic,
-                    QpEvent::InvalidRequest => Alarm::QpRequest,
-                    QpEvent::AccessError => Alarm::QpAccess,
-                    _ => return,
-                },
-            ),
-            Event::CqError { cqn, syndrome } => (
-                true,
-                cqn,
-                match u32::from(syndrome) {
-                    OVERRUN => Alarm::CqOverrun,
-                    _ => Alarm::CqAccess,
-                },
-            ),
-            _ => return,
-        };
-        for channel in self.channels.lock().iter() {
-            let core = &channel.core;
-            if (is_cq && core.is_cq(number)) || (!is_cq && core.is_qp(number)) {
-                core.raise(alarm);
-                channel.wake();
-                return;
-            }
-        }
-    }
-}
 
 /// What a mutex protects of the channels of a card.
 pub(super) struct Set {
@@ -116,8 +67,10 @@ pub(super) struct Set {
     wanted: u32,
     /// log2 of the depth of their CQs.
     log_cqes: u8,
-    /// The other machine's channels; `None` for loopback pairs.
-    peer: Option<KVec<Endpoint>>,
+    /// Connected to another machine, not in loopback pairs.
+    peer: bool,
+    /// The control QP, once endpoints were read or written.
+    pub(super) control: Option<Arc<Control>>,
     pub(super) run: Option<Arc<Run>>,
     /// What channels did in the run that are gone.
     pub(super) retired: KBox<Tally>,
@@ -183,10 +136,7 @@ impl Channels {
     /// Begins with `wanted` channels of CQs of `cqes` entries, to be made on first use, and hangs
     /// them on the device. Sleeps.
     pub(crate) fn attach(device: &Arc<Device>, wanted: u32, cqes: u32) -> Result<Arc<Self>> {
-        let roster = Arc::pin_init(
-            pin_init!(Roster { channels <- new_spinlock_irq!(KVec::new()) }),
-            GFP_KERNEL,
-        )?;
+        let roster = Roster::new()?;
         let caps = device.caps()?;
         let wanted = match check_count(wanted, true) {
             Ok(()) => wanted,
@@ -225,7 +175,8 @@ impl Channels {
                     used: false,
                     wanted,
                     log_cqes,
-                    peer: None,
+                    peer: false,
+                    control: None,
                     run: None,
                     retired,
                     retired_channels: 0,
@@ -254,7 +205,7 @@ impl Channels {
     /// Changes the number of channels, live. On failure the old set goes on. Sleeps.
     pub(crate) fn set_count(&self, count: u32) -> Result<(), Refusal> {
         let mut set = self.set.lock();
-        check_count(count, set.peer.is_none())?;
+        check_count(count, !set.peer)?;
         self.must_be_up()?;
         self.grow_or_shrink(&mut set, count)?;
         set.wanted = count;
@@ -319,15 +270,36 @@ impl Channels {
         Ok(())
     }
 
-    /// The endpoints of all channels. Makes the channels if need be. Sleeps.
+    /// The endpoints of all channels. Makes channels and control QP if need be. Sleeps.
     pub(crate) fn endpoints(&self) -> Result<KVec<Endpoint>> {
         let mut set = self.set.lock();
         self.provision(&mut set)?;
+        let control = self.control(&mut set)?;
         let mut endpoints = KVec::with_capacity(set.channels.len(), GFP_KERNEL)?;
         for channel in set.channels.iter() {
-            endpoints.push(channel.core.endpoint().ok_or(ENODEV)?, GFP_KERNEL)?;
+            let endpoint = Endpoint {
+                control_qpn: control.post.qpn(),
+                control_qkey: control.post.qkey,
+                ..channel.core.endpoint().ok_or(ENODEV)?
+            };
+            endpoints.push(endpoint, GFP_KERNEL)?;
         }
         Ok(endpoints)
+    }
+
+    /// The control QP. Makes it if need be.
+    fn control(&self, set: &mut Set) -> Result<Arc<Control>> {
+        let control = match &set.control {
+            Some(control) => control.clone(),
+            None => {
+                let control = Control::new(&self.device, &self.queue, &self.roster)?;
+                self.roster.set_control(Some(control.clone()));
+                set.control = Some(control.clone());
+                control
+            }
+        };
+        control.create(set.base.as_ref().ok_or(ENODEV)?)?;
+        Ok(control)
     }
 
     /// Connects the channels to those of another machine: the first to the first line, and so on.
@@ -341,7 +313,7 @@ impl Channels {
             && set
                 .channels
                 .iter()
-                .any(|channel| channel.core.is_connected())
+                .any(|channel| channel.core.is_in_force())
         {
             return Err(EBUSY);
         }
@@ -355,10 +327,11 @@ impl Channels {
             );
             return Err(EINVAL);
         }
+        let control = self.control(&mut set)?;
         for (channel, peer) in set.channels.iter().zip(peers.iter()) {
-            channel.core.connect(peer)?;
+            channel.core.connect(peer, &control.post)?;
         }
-        set.peer = Some(peers);
+        set.peer = true;
         Ok(())
     }
 
@@ -371,7 +344,7 @@ impl Channels {
         if set.wanted % 2 != 0 {
             return Err(EINVAL);
         }
-        set.peer = None;
+        set.peer = false;
         self.provision(&mut set)?;
         pair_up(&set.channels, 0)
     }
@@ -430,7 +403,7 @@ impl Channels {
             }
         }
         self.publish(set)?;
-        if set.peer.is_none() {
+        if !set.peer {
             pair_up(&set.channels, have)?;
         }
         if let Some(run) = set.run.as_ref().filter(|run| run.is_active()) {
@@ -483,9 +456,7 @@ impl Channels {
         for channel in set.channels.iter().skip(count) {
             channel.destroy();
         }
-        let mut list = KVec::new();
-        core::mem::swap(&mut *self.roster.channels.lock(), &mut list);
-        drop(list);
+        self.roster.set_channels(KVec::new());
         // Nobody wakes them any more. No task runs when the channels are dropped below: a task
         // that held the last reference to a channel would wait for itself.
         for channel in set.channels.iter().skip(count) {
@@ -504,8 +475,7 @@ impl Channels {
         for channel in set.channels.iter() {
             list.push(channel.clone(), GFP_KERNEL)?;
         }
-        core::mem::swap(&mut *self.roster.channels.lock(), &mut list);
-        // The old list is dropped here, outside the lock.
+        self.roster.set_channels(list);
         Ok(())
     }
 }
@@ -557,6 +527,9 @@ impl Participant for Channels {
         for channel in set.channels.iter() {
             channel.abandon();
         }
+        if let Some(control) = &set.control {
+            control.abandon();
+        }
         // The device forgets domain and address with everything else.
         set.base = None;
     }
@@ -572,10 +545,16 @@ impl Participant for Channels {
         for channel in set.channels.iter() {
             channel.create(&base)?;
         }
+        if let Some(control) = &set.control {
+            control.create(&base)?;
+        }
         set.base = Some(base);
-        match &set.peer {
-            None => pair_up(&set.channels, 0)?,
-            Some(_) => dev_info!(device.pdev, "channels wait for the peer's new endpoints\n"),
+        if set.peer {
+            for channel in set.channels.iter() {
+                channel.core.rejoin();
+            }
+        } else {
+            pair_up(&set.channels, 0)?;
         }
         for channel in set.channels.iter() {
             channel.wake();
@@ -593,6 +572,12 @@ impl Participant for Channels {
             channel.core.stop();
         }
         self.remove_from(set, 0);
+        self.roster.set_control(None);
+        if let Some(control) = set.control.take() {
+            control.destroy();
+            // Nobody wakes its task any more.
+            control.quiesce();
+        }
         if let Some(base) = set.base.take() {
             base.close(&self.device.cmd);
         }
@@ -644,9 +629,10 @@ impl Core {
         }
     }
 
-    /// Whether there is another end, broken or not.
-    fn is_connected(&self) -> bool {
-        self.inner.lock().connection.is_some()
+    /// Whether there is a connection that is not broken.
+    fn is_in_force(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.connection.is_some() && inner.broken.is_none()
     }
 
     /// Begins nothing new.

@@ -41,12 +41,13 @@ pub(crate) enum Cqe {
         opcode: u8,
         byte_cnt: u32,
     },
-    /// A receive WQE was used.
+    /// A receive WQE was used. `source_qpn` says who sent it, for datagrams.
     Responder {
         qpn: u32,
         wqe_counter: u16,
         byte_cnt: u32,
         kind: Received,
+        source_qpn: u32,
     },
     /// A send WQE failed or was flushed.
     RequesterError {
@@ -109,11 +110,13 @@ impl Cqe {
         let wqe_counter = read(bytes, wire!(mlx5_cqe64, wqe_counter)) as u16;
         let byte_cnt = read(bytes, wire!(mlx5_cqe64, byte_cnt));
         let imm = read(bytes, wire!(mlx5_cqe64, __bindgen_anon_2.immediate));
+        let source_qpn = read(bytes, wire!(mlx5_cqe64, flags_rqpn)) & 0xff_ffff;
         let received = |kind| Self::Responder {
             qpn,
             wqe_counter,
             byte_cnt,
             kind,
+            source_qpn,
         };
         match opcode {
             raw::MLX5_CQE_REQ => Self::Requester {

@@ -13,7 +13,11 @@ use kernel::{
 };
 use mlx5_hw::ring::Counter;
 
-use super::Qp;
+use super::{
+    datagram::Datagram,
+    Qp,
+    Service, //
+};
 use crate::{
     record::{
         Record,
@@ -54,9 +58,11 @@ impl Qp {
         &self.rq
     }
 
-    /// Finishes sends up to and including `upto`, and says how many.
+    /// Finishes sends up to and including the one that begins at `upto`, and says how many WQEBBs
+    /// those are.
     pub(crate) fn sent(&mut self, upto: Counter) -> u32 {
-        self.sq.complete(upto)
+        let rest = (1 << self.ring.service.log_blocks()) - 1;
+        self.sq.complete(upto.plus(rest))
     }
 
     /// Finishes receives up to and including `upto`, and says how many.
@@ -65,8 +71,11 @@ impl Qp {
     }
 
     /// Writes a send WQE; the device sees it after [`Qp::ring`]. `ENOSPC` when the queue is full,
-    /// `EINVAL` for a request that no WQE can express.
+    /// `EINVAL` for a request that no WQE can express, or a QP that is not connected.
     pub(crate) fn post_send(&mut self, request: &Request, signal: Signal) -> Result<usize> {
+        if self.ring.service != Service::Rc {
+            return Err(EINVAL);
+        }
         if self.sq.free() == 0 {
             return Err(ENOSPC);
         }
@@ -81,6 +90,39 @@ impl Qp {
         let alone = self.fresh.is_none();
         self.fresh = Some(Fresh { wqe, alone });
         Ok(slot)
+    }
+
+    /// Slot of a datagram that is posted next; `None` when the queue is full.
+    pub(crate) fn next_datagram(&self) -> Option<usize> {
+        let log = self.ring.service.log_blocks();
+        (self.sq.free() >> log != 0).then(|| self.sq.slot(self.sq.head()) >> log)
+    }
+
+    /// Writes the WQE of a datagram, with a completion; the device sees it after [`Qp::ring`].
+    /// `ENOSPC` when the queue is full, `EINVAL` for one that no WQE can express, or an RC QP.
+    pub(crate) fn post_datagram(&mut self, datagram: &Datagram) -> Result {
+        if self.ring.service == Service::Rc {
+            return Err(EINVAL);
+        }
+        self.next_datagram().ok_or(ENOSPC)?;
+        let wqe = datagram
+            .encode(self.sq.head().low16(), self.number)
+            .ok_or(EINVAL)?;
+        // Two blocks never wrap: their number in the queue is even.
+        let slot = self.sq.slot(self.sq.head());
+        self.ring
+            .buf
+            .write(self.ring.send_offset() + slot * SEND_WQE_BYTES, &wqe)?;
+        for _ in 0..1 << self.ring.service.log_blocks() {
+            self.sq.post().ok_or(ENOSPC)?;
+        }
+        // Its first block; too long for the register as a whole.
+        let head = wqe.first_chunk::<SEND_WQE_BYTES>().ok_or(EINVAL)?;
+        self.fresh = Some(Fresh {
+            wqe: *head,
+            alone: false,
+        });
+        Ok(())
     }
 
     /// Tells the device of all sends posted since the last call.

@@ -18,7 +18,8 @@ use super::{
         QpState,
         Step, //
     },
-    Qp, //
+    Qp,
+    Service, //
 };
 use crate::{
     cmd::{
@@ -46,6 +47,11 @@ const RNR_TIMER: u8 = 12;
 const HOP_LIMIT: u8 = 64;
 /// A packet in 2^8 asks for an acknowledgement. Source: `MLX5_IB_ACK_REQ_FREQ` in ib/qp.c.
 const LOG_ACK_FREQUENCY: u8 = 8;
+
+/// MTU code of a datagram QP (4096 bytes) and log2 of its longest message.
+/// Source: `__mlx5_ib_modify_qp` in ib/qp.c.
+const DATAGRAM_MTU: u8 = 5;
+const LOG_DATAGRAM: u8 = 12;
 
 /// The way to the other end.
 #[derive(Clone, Copy)]
@@ -88,10 +94,13 @@ impl Command for RstToInit<'_> {
             .set(field!(rst2init_qp_in, qpn), qp.number.into())
             .with(span!(rst2init_qp_in, qpc), |qpc| {
                 common(qpc, qp);
-                // Reads and atomics are allowed when the responder's depth is known.
-                qpc.set_flag(field!(qpc, rwe), true)
-                    .set(field!(qpc, dbr_addr), qp.record)
+                qpc.set(field!(qpc, dbr_addr), qp.record)
                     .set(field!(qpc, primary_address_path.vhca_port_num), PORT.into());
+                match qp.ring.service {
+                    // Reads and atomics are allowed when the responder's depth is known.
+                    Service::Rc => qpc.set_flag(field!(qpc, rwe), true),
+                    Service::Ud { qkey } => qpc.set(field!(qpc, q_key), qkey.into()),
+                };
             });
         Ok(())
     }
@@ -101,7 +110,8 @@ impl Command for RstToInit<'_> {
     }
 }
 
-struct InitToRtr<'a>(&'a Qp, &'a Path);
+/// Without a path: for datagrams.
+struct InitToRtr<'a>(&'a Qp, Option<&'a Path>);
 
 impl Command for InitToRtr<'_> {
     const OPCODE: u32 = raw::MLX5_CMD_OP_INIT2RTR_QP;
@@ -111,9 +121,17 @@ impl Command for InitToRtr<'_> {
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         let Self(qp, path) = *self;
+        input.set(field!(init2rtr_qp_in, qpn), qp.number.into());
+        let Some(path) = path else {
+            input.with(span!(init2rtr_qp_in, qpc), |qpc| {
+                common(qpc, qp);
+                qpc.set(field!(qpc, mtu), DATAGRAM_MTU.into())
+                    .set(field!(qpc, log_msg_max), LOG_DATAGRAM.into());
+            });
+            return Ok(());
+        };
         let access = raw::MLX5_QP_OPTPAR_RRE | raw::MLX5_QP_OPTPAR_RAE | raw::MLX5_QP_OPTPAR_RWE;
         input
-            .set(field!(init2rtr_qp_in, qpn), qp.number.into())
             .set(field!(init2rtr_qp_in, opt_param_mask), access.into())
             .with(span!(init2rtr_qp_in, qpc), |qpc| {
                 common(qpc, qp);
@@ -140,7 +158,8 @@ impl Command for InitToRtr<'_> {
     }
 }
 
-struct RtrToRts<'a>(&'a Qp, &'a Path);
+/// Without a path: for datagrams.
+struct RtrToRts<'a>(&'a Qp, Option<&'a Path>);
 
 impl Command for RtrToRts<'_> {
     const OPCODE: u32 = raw::MLX5_CMD_OP_RTR2RTS_QP;
@@ -154,6 +173,10 @@ impl Command for RtrToRts<'_> {
             .set(field!(rtr2rts_qp_in, qpn), qp.number.into())
             .with(span!(rtr2rts_qp_in, qpc), |qpc| {
                 common(qpc, qp);
+                let Some(path) = path else {
+                    // Nobody looks at the PSNs of datagrams.
+                    return;
+                };
                 qpc.set(field!(qpc, next_send_psn), path.send_psn.into())
                     .set(field!(qpc, log_sra_max), path.log_initiator_depth.into())
                     .set(field!(qpc, retry_count), RETRIES.into())
@@ -204,7 +227,7 @@ impl Command for QueryQp {
 
 /// What every transition carries, as the C driver does.
 fn common(qpc: &mut Mut<'_, ifc::qpc>, qp: &Qp) {
-    qpc.set(field!(qpc, st), raw::MLX5_QP_ST_RC.into())
+    qpc.set(field!(qpc, st), qp.ring.service.code().into())
         .set(
             field!(qpc, pm_state),
             raw::MLX5_QPC_PM_STATE_MIGRATED.into(),
@@ -252,7 +275,7 @@ impl Qp {
     /// INIT to RTR: packets of the other end are taken from now on. Sleeps.
     pub(crate) fn receive_from(&mut self, cmd: &Cmd, path: &Path) -> Result {
         let next = self.step(Step::InitToRtr)?;
-        cmd.exec(&InitToRtr(self, path))?;
+        cmd.exec(&InitToRtr(self, Some(path)))?;
         self.state = next;
         Ok(())
     }
@@ -260,7 +283,21 @@ impl Qp {
     /// RTR to RTS: sends are carried out from now on. Sleeps.
     pub(crate) fn send_to(&mut self, cmd: &Cmd, path: &Path) -> Result {
         let next = self.step(Step::RtrToRts)?;
-        cmd.exec(&RtrToRts(self, path))?;
+        cmd.exec(&RtrToRts(self, Some(path)))?;
+        self.state = next;
+        Ok(())
+    }
+
+    /// INIT to RTS, for datagrams: there is no other end. `EINVAL` for another service. Sleeps.
+    pub(crate) fn open(&mut self, cmd: &Cmd) -> Result {
+        if self.ring.service == Service::Rc {
+            return Err(EINVAL);
+        }
+        let next = self.step(Step::InitToRtr)?;
+        cmd.exec(&InitToRtr(self, None))?;
+        self.state = next;
+        let next = self.step(Step::RtrToRts)?;
+        cmd.exec(&RtrToRts(self, None))?;
         self.state = next;
         Ok(())
     }

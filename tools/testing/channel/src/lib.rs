@@ -17,6 +17,8 @@ pub(crate) mod cq {
 /// Queue pairs.
 #[path = "."]
 pub(crate) mod qp {
+    #[path = "../../../../drivers/rmlx5/qp/datagram.rs"]
+    pub(crate) mod datagram;
     #[path = "../../../../drivers/rmlx5/qp/state.rs"]
     pub(crate) mod state;
 }
@@ -36,8 +38,12 @@ pub(crate) mod channel {
     pub(crate) mod latency;
     #[path = "../../../../drivers/rmlx5/channel/layout.rs"]
     pub(crate) mod layout;
+    #[path = "../../../../drivers/rmlx5/channel/letter.rs"]
+    pub(crate) mod letter;
     #[path = "../../../../drivers/rmlx5/channel/options.rs"]
     pub(crate) mod options;
+    #[path = "../../../../drivers/rmlx5/channel/patience.rs"]
+    pub(crate) mod patience;
     #[path = "../../../../drivers/rmlx5/channel/pattern.rs"]
     pub(crate) mod pattern;
     #[path = "../../../../drivers/rmlx5/channel/tally.rs"]

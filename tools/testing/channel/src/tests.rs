@@ -2,10 +2,13 @@
 //! One file a subject.
 
 mod cqe;
+mod datagram;
 mod endpoint;
 mod flow;
 mod handshake;
 mod latency;
+mod letter;
 mod options;
+mod patience;
 mod pattern;
 mod wq;

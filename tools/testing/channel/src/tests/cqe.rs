@@ -44,6 +44,7 @@ fn requester() {
 #[test]
 fn receive_with_immediate() {
     let bytes = cqe(&[
+        (0x18, &[0x13, 0xaa, 0xbb, 0xcc]),
         (0x24, &[9, 8, 7, 6]),
         (0x2c, &[0, 0, 0, 5]),
         (0x38, &[0, 0, 0, 0x41, 0, 3]),
@@ -56,7 +57,8 @@ fn receive_with_immediate() {
             qpn: 0x41,
             wqe_counter: 3,
             byte_cnt: 5,
-            kind
+            kind,
+            source_qpn: 0xaa_bbcc,
         }
     );
 }

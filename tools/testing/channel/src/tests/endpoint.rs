@@ -15,6 +15,7 @@ fn sample() -> Endpoint {
         rkey: u32::MAX,
         addr: u64::MAX,
         control_qpn: 0,
+        control_qkey: 0x7fff_ffff,
     }
 }
 
@@ -26,7 +27,7 @@ fn line_is_json_for_everybody() {
     assert_eq!(json["gid"], "fe80:0000:0000:0000:0200:00ff:fe00:0001");
     assert_eq!(json["mac"], "02:00:00:00:00:01");
     assert_eq!(json["addr"], "0xffffffffffffffff");
-    assert_eq!(json.as_object().unwrap().len(), 9);
+    assert_eq!(json.as_object().unwrap().len(), 10);
 }
 
 #[test]
@@ -69,6 +70,11 @@ fn bad_lines_are_refused_for_their_reason() {
         (&good.replace("0xf", "0xff"), BadLine::Value("addr")),
         (&good.replace("0xf", "f"), BadLine::Value("addr")),
         (&good.replace("mac", "m\\u0061c"), BadLine::Syntax),
+        // The highest bit of a Q_Key would mean the sender's own.
+        (
+            &good.replace("2147483647", "2147483648"),
+            BadLine::Value("control_qkey"),
+        ),
     ];
     for (line, want) in cases {
         assert_eq!(Endpoint::parse(line), Err(want), "{line}");
@@ -86,11 +92,13 @@ proptest! {
         channel in any::<u32>(), qpn in 2u32..1 << 24, psn in 0u32..1 << 24,
         gid in 1u128.., mac in any::<[u8; 6]>(), log_mtu in 8u32..=12,
         rkey in any::<u32>(), addr in any::<u64>(), control_qpn in 0u32..1 << 24,
+        control_qkey in 0u32..1 << 31,
     ) {
         let mut mac = mac;
         mac[0] = mac[0] & 0xfe | 2;
         let endpoint = Endpoint {
             channel, qpn, psn, gid: gid.to_be_bytes(), mac, mtu: 1 << log_mtu, rkey, addr, control_qpn,
+            control_qkey,
         };
         prop_assert_eq!(Endpoint::parse(&endpoint.to_string()), Ok(endpoint));
     }
