@@ -37,6 +37,9 @@ pub enum Kind {
     Rc,
     /// Unreliable connection.
     Uc,
+    /// Extended reliable connection: an RC whose receives come from the XRC SRQ that each request
+    /// names.
+    Xrc,
     /// Unreliable datagram.
     Ud,
     /// The general service interface, QP 1 on the wire.
@@ -50,6 +53,7 @@ impl Kind {
         Some(match i64::from(code) {
             code if code == i64::from(raw::MLX5_QP_ST_RC) => Self::Rc,
             code if code == i64::from(raw::MLX5_QP_ST_UC) => Self::Uc,
+            code if code == i64::from(raw::MLX5_QP_ST_XRC) => Self::Xrc,
             code if code == i64::from(raw::MLX5_QP_ST_UD) => Self::Ud,
             code if code == i64::from(raw::MLX5_QP_ST_QP1) => Self::Gsi,
             code if code == i64::from(raw::MLX5_QP_ST_REG_UMR) => Self::Umr,
@@ -59,7 +63,12 @@ impl Kind {
 
     /// Whether it has one peer.
     pub const fn is_connected(self) -> bool {
-        matches!(self, Self::Rc | Self::Uc)
+        matches!(self, Self::Rc | Self::Xrc | Self::Uc)
+    }
+
+    /// Whether it has one peer that acknowledges.
+    pub const fn is_reliable(self) -> bool {
+        matches!(self, Self::Rc | Self::Xrc)
     }
 
     /// Whether it sends datagrams.
@@ -107,6 +116,8 @@ pub struct Qp {
     pub pd: u32,
     /// See [`Qp::pd`].
     pub holds_pd: bool,
+    /// XRC domain: only its SRQs can be named by requests to this QP.
+    pub xrcd: u32,
     /// CQ of the send queue.
     pub send_cqn: u32,
     /// CQ of the receive queue.
@@ -147,6 +158,16 @@ impl Qp {
             pd: self.pd,
             qpn: self.qpn,
             reserved: self.attr.reserved_key,
+        }
+    }
+
+    /// The service of its packets.
+    pub fn service(&self) -> roce::Service {
+        match self.kind {
+            Kind::Rc => roce::Service::Rc,
+            Kind::Xrc => roce::Service::Xrc,
+            Kind::Uc => roce::Service::Uc,
+            Kind::Ud | Kind::Gsi | Kind::Umr => roce::Service::Ud,
         }
     }
 

@@ -152,7 +152,7 @@ pub fn run_qp(hca: &mut Hca, qpn: u32) {
             let answers = responder::answer(hca, qp, BURST);
             let requests = match qp.kind {
                 Kind::Ud | Kind::Gsi => datagram::send(hca, qp, BURST),
-                Kind::Rc | Kind::Uc | Kind::Umr => requester::send(hca, qp, BURST),
+                Kind::Rc | Kind::Xrc | Kind::Uc | Kind::Umr => requester::send(hca, qp, BURST),
             };
             answers || requests
         }

@@ -107,6 +107,8 @@ pub struct Deth {
 /// The extension headers of one packet: present are exactly those its opcode names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ext {
+    /// XRC header: number of the shared receive queue, 24 bits.
+    pub xrc: Option<u32>,
     /// Datagram header.
     pub deth: Option<Deth>,
     /// RDMA header.
@@ -135,6 +137,7 @@ impl Ext {
             }
             take().map(Some).ok_or(ParseError::Short(name))
         }
+        let xrc = want(layout.xrc, "XRCETH", || Some(input.u32()? & 0xff_ffff))?;
         let deth = want(layout.deth, "DETH", || {
             Some(Deth {
                 qkey: input.u32()?,
@@ -169,6 +172,7 @@ impl Ext {
         let invalidate = want(layout.ieth, "IETH", || input.u32())?;
         want(layout.reserved, "CNP", || input.take::<16>())?;
         Ok(Self {
+            xrc,
             deth,
             reth,
             atomic,
@@ -181,6 +185,9 @@ impl Ext {
 
     /// Writes the headers that `layout` names; one that is missing counts as zero.
     pub(crate) fn emit(&self, layout: Layout, mut put: impl FnMut(&[u8])) {
+        if layout.xrc {
+            put(&(self.xrc.unwrap_or(0) & 0xff_ffff).to_be_bytes());
+        }
         if layout.deth {
             let deth = self.deth.unwrap_or(Deth { qkey: 0, src_qp: 0 });
             put(&deth.qkey.to_be_bytes());

@@ -10,6 +10,8 @@ pub enum Service {
     Uc,
     /// Unreliable datagram.
     Ud,
+    /// Extended reliable connection: requests name the receive queue (XRCETH).
+    Xrc,
     /// RoCEv2 congestion notification (opcode 0x81 only).
     Cnp,
 }
@@ -88,6 +90,8 @@ impl Operation {
 /// Which extension headers follow the BTH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
+    /// XRCETH.
+    pub(crate) xrc: bool,
     pub(crate) deth: bool,
     pub(crate) reth: bool,
     pub(crate) atomic: bool,
@@ -111,6 +115,7 @@ pub struct Opcode {
 const RC: u8 = 0x00;
 const UC: u8 = 0x20;
 const UD: u8 = 0x60;
+const XRC: u8 = 0xa0;
 const CNP: u8 = 0x81;
 
 impl Opcode {
@@ -122,7 +127,7 @@ impl Opcode {
         }
     }
 
-    /// The opcode of a number; `None` for reserved numbers and services not spoken here (RD, XRC).
+    /// The opcode of a number; `None` for reserved numbers and services not spoken here (RD).
     pub fn from_code(code: u8) -> Option<Self> {
         use Operation::*;
         use Position::*;
@@ -136,6 +141,7 @@ impl Opcode {
             RC => Service::Rc,
             UC => Service::Uc,
             UD => Service::Ud,
+            XRC => Service::Xrc,
             _ => return None,
         };
         let operation = match code & 0x1f {
@@ -170,7 +176,7 @@ impl Opcode {
 
     fn is_legal(self) -> bool {
         match self.service {
-            Service::Rc => true,
+            Service::Rc | Service::Xrc => true,
             Service::Uc => matches!(
                 self.operation,
                 Operation::Send(_)
@@ -195,6 +201,7 @@ impl Opcode {
             Service::Rc => RC,
             Service::Uc => UC,
             Service::Ud => UD,
+            Service::Xrc => XRC,
             Service::Cnp => return CNP,
         };
         base | match self.operation {
@@ -228,6 +235,7 @@ impl Opcode {
     pub(crate) fn layout(self) -> Layout {
         use Operation::*;
         Layout {
+            xrc: self.service == Service::Xrc && !self.operation.is_response(),
             deth: matches!(self.service, Service::Ud),
             reth: match self.operation {
                 Write(at) | WriteImm(at) => at.starts(),
@@ -261,8 +269,8 @@ mod tests {
             .filter_map(|code| Opcode::from_code(code).map(|opcode| (code, opcode)))
             .inspect(|(code, opcode)| assert_eq!(opcode.code(), *code))
             .count();
-        // RC 0x00-0x14, 0x16, 0x17; UC 0x20-0x2b; UD 0x64, 0x65; CNP.
-        assert_eq!(known, 23 + 12 + 2 + 1);
+        // RC 0x00-0x14, 0x16, 0x17; UC 0x20-0x2b; UD 0x64, 0x65; XRC as RC at 0xa0; CNP.
+        assert_eq!(known, 23 + 12 + 2 + 23 + 1);
     }
 
     #[test]
@@ -271,7 +279,7 @@ mod tests {
         assert_eq!(Opcode::rc(Operation::Write(Position::Only)).code(), 0x0a);
         let ud = Opcode::from_code(0x64).map(|opcode| (opcode.service, opcode.operation));
         assert_eq!(ud, Some((Service::Ud, Operation::Send(Position::Only))));
-        for unknown in [0x15, 0x18, 0x2c, 0x40, 0x60, 0x66, 0x80, 0xa0, 0xff] {
+        for unknown in [0x15, 0x18, 0x2c, 0x40, 0x60, 0x66, 0x80, 0xb5, 0xff] {
             assert_eq!(Opcode::from_code(unknown), None, "{unknown:#x}");
         }
     }

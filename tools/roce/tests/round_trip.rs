@@ -99,6 +99,8 @@ fn headers() -> impl Strategy<Value = Headers> {
                     psn: Psn::new(psn),
                 },
                 ext: Ext {
+                    xrc: has(opcode.service == Service::Xrc && !op.is_response())
+                        .map(|()| words[1] & 0xff_ffff),
                     deth: has(opcode.service == Service::Ud).map(|()| Deth {
                         qkey: words[0],
                         src_qp: words[1] & 0xff_ffff,

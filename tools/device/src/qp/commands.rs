@@ -30,6 +30,9 @@ const OWN_RQ: u32 = 0;
 const SHARED_RQ: u32 = 1;
 const NO_RQ: u32 = 3;
 
+/// No doorbell page: the first pages of BAR0 are never handed out.
+const NO_UAR: u32 = 0;
+
 /// Layout of the buffer.
 struct Queues {
     sq: SendQueue,
@@ -92,6 +95,7 @@ impl Command for CreateQp {
         let qpc = input.sub(span!(create_qp_in, qpc));
         let qp = parse(hca, input, qpc)?;
         let (pd, holds_pd, uar, kind) = (qp.pd, qp.holds_pd, qp.uar, qp.kind);
+        let xrcd = qp.xrcd;
         let (send, recv, source) = (qp.send_cqn, qp.recv_cqn, qp.rq.source);
         if kind == Kind::Gsi && hca.transport.gsi.is_some() {
             refuse!(BadResState, 12, "there is a GSI QP already");
@@ -106,7 +110,12 @@ impl Command for CreateQp {
         if holds_pd {
             hca.pds.hold(pd)?;
         }
-        hca.uars.hold(uar)?;
+        if uar != NO_UAR {
+            hca.uars.hold(uar)?;
+        }
+        if kind == Kind::Xrc {
+            hca.xrcds.hold(xrcd)?;
+        }
         hca.cqs.hold(send)?;
         hca.cqs.hold(recv)?;
         if let Source::Shared(srqn) = source {
@@ -168,17 +177,34 @@ fn parse(
         hca.pds.find(pd)?;
     }
     let uar = qpc.get32(field!(qpc, uar_page));
-    hca.uars.find(uar)?;
+    // A QP without send queue rings nothing: mlx5_ib names no page for an XRC target
+    // (`create_xrc_tgt_qp` in ib/qp.c).
+    if uar != NO_UAR || queues.sq.log.is_some() {
+        hca.uars.find(uar)?;
+    }
+    let xrcd = qpc.get32(field!(qpc, xrcd));
+    if kind == Kind::Xrc {
+        hca.xrcds.find(xrcd)?;
+        if matches!(queues.rq, Source::Own { .. }) {
+            refuse!(BadParam, 11, "an XRC QP receives from SRQs");
+        }
+    }
     let send_cqn = qpc.get32(field!(qpc, cqn_snd));
     let recv_cqn = qpc.get32(field!(qpc, cqn_rcv));
     hca.cqs.find(send_cqn)?;
     hca.cqs.find(recv_cqn)?;
     if let Source::Shared(srqn) = queues.rq {
         let srq = hca.srqs.find(srqn)?;
-        if matches!(srq.kind, crate::srq::Kind::Xrc { .. }) {
-            refuse!(BadParam, 9, "SRQ {srqn:#x} is for XRC");
+        // mlx5_ib names its XRC SRQ for XRC QPs of all domains: it only stands for "from SRQs".
+        if matches!(srq.kind, crate::srq::Kind::Xrc { .. }) != (kind == Kind::Xrc) {
+            refuse!(
+                BadParam,
+                9,
+                "SRQ {srqn:#x} is {:?}, the QP {kind:?}",
+                srq.kind
+            );
         }
-        if srq.pd != pd {
+        if srq.pd != pd && kind != Kind::Xrc {
             refuse!(BadParam, 10, "SRQ {srqn:#x} is in PD {:#x}", srq.pd);
         }
     }
@@ -199,6 +225,7 @@ fn parse(
         uar,
         pd,
         holds_pd,
+        xrcd,
         send_cqn,
         recv_cqn,
         buffer,
@@ -237,6 +264,9 @@ impl Command for DestroyQp {
             hca.pds.release(qp.pd);
         }
         hca.uars.release(qp.uar);
+        if qp.kind == Kind::Xrc {
+            hca.xrcds.release(qp.xrcd);
+        }
         hca.cqs.release(qp.send_cqn);
         hca.cqs.release(qp.recv_cqn);
         if let Source::Shared(srqn) = qp.rq.source {

@@ -141,14 +141,14 @@ impl Step {
     }
 
     fn rule(self, kind: Kind) -> Rule {
-        use Kind::{Gsi, Rc, Uc, Ud, Umr};
+        use Kind::{Gsi, Rc, Uc, Ud, Umr, Xrc};
         let rights = bit::RRE | bit::RAE | bit::RWE;
         let (mandatory, path, optional): (Fields, bool, u32) = match (self, kind) {
             (Self::RstToInit, _) => (INIT, false, 0),
-            (Self::InitToInit, Rc) => (&[], false, rights | bit::PKEY | bit::LAG | bit::PORT),
+            (Self::InitToInit, Rc | Xrc) => (&[], false, rights | bit::PKEY | bit::LAG | bit::PORT),
             (Self::InitToInit, Uc) => (&[], false, bit::RWE | bit::PKEY | bit::LAG | bit::PORT),
             (Self::InitToInit, Ud | Gsi) => (&[], false, bit::PKEY | bit::QKEY | bit::PORT),
-            (Self::InitToRtr, Rc) => {
+            (Self::InitToRtr, Rc | Xrc) => {
                 let optional = bit::ALT_PATH | rights | bit::PKEY | bit::LAG;
                 (RTR_RC, true, optional)
             }
@@ -158,10 +158,12 @@ impl Step {
             }
             (Self::InitToRtr, Ud | Gsi) => (RTR_UD, false, bit::PKEY | bit::QKEY),
             (Self::InitToRtr, Umr) => (RTR_UD, false, 0),
-            (Self::RtrToRts, Rc) => (RTS_RC, false, bit::ALT_PATH | rights | bit::RNR | bit::PM),
+            (Self::RtrToRts, Rc | Xrc) => {
+                (RTS_RC, false, bit::ALT_PATH | rights | bit::RNR | bit::PM)
+            }
             (Self::RtrToRts, Uc) => (RTS_OTHER, false, bit::ALT_PATH | bit::RWE | bit::PM),
             (Self::RtrToRts, Ud | Gsi) => (RTS_OTHER, false, bit::QKEY),
-            (Self::RtsToRts, Rc) => {
+            (Self::RtsToRts, Rc | Xrc) => {
                 let optional = bit::ALT_PATH | rights | bit::RNR | bit::PM | bit::COUNTER;
                 (&[], false, optional)
             }
@@ -170,7 +172,7 @@ impl Step {
                 (&[], false, optional)
             }
             (Self::RtsToRts, Ud | Gsi) => (&[], false, bit::QKEY | bit::COUNTER),
-            (Self::SqerToRts, Rc) => (&[], false, rights | bit::RNR),
+            (Self::SqerToRts, Rc | Xrc) => (&[], false, rights | bit::RNR),
             (Self::SqerToRts, Uc) => (&[], false, bit::RWE),
             (Self::SqerToRts, Ud | Gsi) => (&[], false, bit::QKEY),
             (_, Umr) => (&[], false, 0),
@@ -282,8 +284,14 @@ fn check(
                 ("send", new.get32(field!(qpc, cqn_snd)), qp.send_cqn),
                 ("receive", new.get32(field!(qpc, cqn_rcv)), qp.recv_cqn),
             ] {
-                // The UMR queue receives nothing; mlx5_ib names no CQ for it (qp.c, get_cqs).
-                let unused = name == "receive" && qp.kind == Kind::Umr && cqn == 0;
+                // mlx5_ib names no CQ where a queue is not the QP's own (`get_cqs` in ib/qp.c): the
+                // UMR queue receives nothing, an XRC QP receives through SRQs or sends nothing.
+                let none = match (name, qp.kind) {
+                    ("receive", Kind::Umr | Kind::Xrc) => true,
+                    ("send", Kind::Xrc) => qp.sq.log.is_none(),
+                    _ => false,
+                };
+                let unused = none && cqn == 0;
                 if cqn != made && !unused {
                     refuse!(
                         BadParam,
@@ -324,7 +332,7 @@ fn check(
                 );
             }
             let most = hca.caps.get(field!(cmd_hca_cap, log_max_ra_res_qp));
-            if qp.kind == Kind::Rc && u64::from(attr.max_answered) > 1 << most {
+            if qp.kind.is_reliable() && u64::from(attr.max_answered) > 1 << most {
                 refuse!(
                     BadParam,
                     11,
@@ -335,7 +343,7 @@ fn check(
         }
         Step::RtrToRts => {
             let most = hca.caps.get(field!(cmd_hca_cap, log_max_ra_req_qp));
-            if qp.kind == Kind::Rc && u64::from(attr.max_initiated) > 1 << most {
+            if qp.kind.is_reliable() && u64::from(attr.max_initiated) > 1 << most {
                 refuse!(
                     BadParam,
                     12,

@@ -91,7 +91,7 @@ impl Qp {
         env: &mut crate::env::Env,
         srqs: &mut Table<Srq>,
     ) -> Result<Received, ReceiveError> {
-        match self.rq.source {
+        match self.receive_source() {
             Source::None => Err(ReceiveError::Empty),
             Source::Own { log, log_stride } => {
                 if self.ready(env, log)? == 0 {

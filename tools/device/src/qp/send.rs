@@ -205,6 +205,7 @@ impl Qp {
     fn queue(&self) -> Queue {
         match self.kind {
             Kind::Rc => Queue::Rc,
+            Kind::Xrc => Queue::Xrc,
             Kind::Uc => Queue::Uc,
             Kind::Ud | Kind::Gsi => Queue::Ud,
             Kind::Umr => Queue::Umr,

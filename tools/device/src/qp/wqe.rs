@@ -113,6 +113,8 @@ pub struct Wqe {
     pub control: Control,
     pub op: Op,
     pub av: Option<Av>,
+    /// Shared receive queue that an XRC request is for.
+    pub xrc_srqn: u32,
     pub data: Segments,
 }
 
@@ -143,6 +145,7 @@ pub enum BadWqe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     Rc,
+    Xrc,
     Uc,
     Ud,
     Umr,
@@ -214,6 +217,7 @@ impl Wqe {
             control,
             op: Op::Nop,
             av: None,
+            xrc_srqn: 0,
             data: Segments::default(),
         }
     }
@@ -229,6 +233,14 @@ impl Wqe {
         let mut av = None;
         if queue == Queue::Ud && u32::from(control.opcode) != raw::MLX5_OPCODE_NOP {
             av = Some(Av::parse(segment(48, "address vector")?)?);
+        }
+        let mut xrc_srqn = 0;
+        if queue == Queue::Xrc && u32::from(control.opcode) != raw::MLX5_OPCODE_NOP {
+            const NAME: &str = "XRC segment";
+            let bytes = segment(16, NAME)?;
+            let srqn = get(bytes, wire!(mlx5_wqe_xrc_seg, xrc_srqn)).ok_or(BadWqe::Short(NAME))?;
+            // CAST: masked to 24 bits.
+            xrc_srqn = srqn as u32 & 0xff_ffff;
         }
         let op = Self::operation(&control, queue, &mut segment)?;
         let data = match op {
@@ -248,6 +260,7 @@ impl Wqe {
             control,
             op,
             av,
+            xrc_srqn,
             data,
         })
     }
@@ -261,7 +274,7 @@ impl Wqe {
         const ATOMIC: &str = "atomic segment";
         let opcode = i64::from(control.opcode);
         let is = |code: i64| opcode == code;
-        let rc = queue == Queue::Rc;
+        let rc = matches!(queue, Queue::Rc | Queue::Xrc);
         let connected = rc || queue == Queue::Uc;
         let sends = connected || queue == Queue::Ud;
         let mut remote = || -> Result<(u64, u32), BadWqe> {
@@ -313,7 +326,11 @@ impl Wqe {
                     }
                 }
             }
-            () if is(raw::MLX5_OPCODE_UMR.into()) && (connected || queue == Queue::Umr) => Op::Umr,
+            () if is(raw::MLX5_OPCODE_UMR.into())
+                && (connected && queue != Queue::Xrc || queue == Queue::Umr) =>
+            {
+                Op::Umr
+            }
             () => return Err(BadWqe::Opcode(control.opcode)),
         })
     }

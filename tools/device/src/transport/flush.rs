@@ -102,11 +102,12 @@ pub(super) fn send_error(hca: &mut Hca, qp: &Qp, control: &Control, syndrome: Sy
 
 /// Writes an error completion of a receive request.
 pub(super) fn receive_error(hca: &mut Hca, qp: &Qp, counter: u16, syndrome: Syndrome) {
+    let (cqn, user_index) = qp.receive_report();
     let cqe = Cqe::error(
         Completion {
             opcode: RESP_ERR,
             qpn: qp.qpn,
-            user_index: qp.attr.user_index,
+            user_index,
             wqe_opcode: 0,
             wqe_counter: counter,
             byte_count: 0,
@@ -134,7 +135,7 @@ pub(super) fn receive_error(hca: &mut Hca, qp: &Qp, counter: u16, syndrome: Synd
             syndrome.text()
         );
     }
-    hca.complete(qp.recv_cqn, cqe);
+    hca.complete(cqn, cqe);
 }
 
 fn count_send(hca: &mut Hca, qp: &Qp, syndrome: Syndrome) {
@@ -196,7 +197,7 @@ fn flush_rq(hca: &mut Hca, qp: &mut Qp) -> bool {
         receive_error(hca, qp, counter, Syndrome::Flushed);
     }
     if let Source::Shared(_) = qp.rq.source {
-        if !qp.last_wqe {
+        if !qp.last_wqe && qp.kind != Kind::Xrc {
             qp.last_wqe = true;
             event(hca, qp, raw::MLX5_EVENT_TYPE_SRQ_LAST_WQE);
         }
@@ -219,7 +220,7 @@ fn flush_rq(hca: &mut Hca, qp: &mut Qp) -> bool {
 /// The send side of a QP failed at the oldest request in flight: ERROR for connections, SQ error
 /// for datagrams.
 pub(super) fn fail_send(hca: &mut Hca, qp: &mut Qp) {
-    if matches!(qp.kind, Kind::Rc | Kind::Umr) {
+    if qp.kind.is_reliable() || qp.kind == Kind::Umr {
         fail(hca, qp);
     } else {
         qp.state = State::Sqer;

@@ -237,7 +237,10 @@ fn dispatch(
     let opcode = headers.bth.opcode;
     let fits = matches!(
         (opcode.service, qp.kind),
-        (Service::Rc, Kind::Rc) | (Service::Uc, Kind::Uc) | (Service::Ud, Kind::Ud | Kind::Gsi)
+        (Service::Rc, Kind::Rc)
+            | (Service::Uc, Kind::Uc)
+            | (Service::Xrc, Kind::Xrc)
+            | (Service::Ud, Kind::Ud | Kind::Gsi)
     );
     if opcode.service == Service::Cnp {
         return Err("congestion_notification");

@@ -21,7 +21,7 @@ use crate::{
     hca::Hca,
     qp::{
         wqe::{Op, Report, MAX_WQE},
-        Attributes, Flight, Kind, Qp, State,
+        Attributes, Flight, Qp, State,
     },
 };
 use mlx5_hw::{raw, status::Syndrome};
@@ -267,7 +267,7 @@ fn may_start(qp: &Qp) -> bool {
             return false;
         }
     }
-    if qp.kind != Kind::Rc || wqe.op.is_local() {
+    if !qp.kind.is_reliable() || wqe.op.is_local() {
         return true;
     }
     let position = requester.position();
@@ -347,7 +347,7 @@ fn after_packet(hca: &mut Hca, qp: &mut Qp, is_read: bool) {
     } else {
         qp.requester.sent += 1;
     }
-    if qp.kind == Kind::Rc {
+    if qp.kind.is_reliable() {
         if qp.requester.deadline.is_none() {
             recover::arm(hca, qp);
         }
@@ -424,11 +424,8 @@ fn load(qp: &Qp, flight: &Flight, mtu: Mtu, sent: u32, psn: Psn) -> Load {
         // Local requests do not come here.
         Op::Nop | Op::Umr => Operation::Send(at),
     };
-    let service = if qp.kind == Kind::Uc {
-        Service::Uc
-    } else {
-        Service::Rc
-    };
+    let service = qp.service();
+    ext.xrc = (service == Service::Xrc).then_some(wqe.xrc_srqn);
     let is_read = wqe.op.is_read_or_atomic();
     // Nothing more goes out before this packet or an earlier one is acknowledged.
     let closes = psn.since(qp.requester.una) + 1 >= qp.requester.window;
@@ -437,7 +434,7 @@ fn load(qp: &Qp, flight: &Flight, mtu: Mtu, sent: u32, psn: Psn) -> Load {
         psn,
         dest_qp: qp.attr.remote_qpn,
         solicited: wqe.control.solicited && last && !is_read,
-        ack_req: service == Service::Rc
+        ack_req: service != Service::Uc
             && (last || is_read || closes || sent % ACK_EVERY == ACK_EVERY - 1),
         ext,
     }

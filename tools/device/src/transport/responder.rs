@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     hca::Hca,
-    qp::{Attributes, Kind, Qp, Received, State},
+    qp::{Attributes, Kind, Owner, Qp, Received, Source, State},
     sched::Work,
 };
 use execute::{check_read, execute, End};
@@ -74,12 +74,71 @@ enum Answer {
     Read {
         psn: Psn,
         reth: Reth,
+        /// Protection domain of the request.
+        pd: u32,
         sent: u32,
         packets: u32,
         msn: u32,
     },
     /// The QP fails, now that everything before has been answered.
     Fail,
+}
+
+/// Where the requests of an XRC connection go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct XrcTarget {
+    srqn: u32,
+    /// Protection domain of the SRQ: the one that keys must be in.
+    pd: u32,
+    cqn: u32,
+    user_index: u32,
+}
+
+/// `user_index` of a queue whose driver uses CQEs of version 0: they carry the number of the SRQ.
+const NO_USER_INDEX: u32 = 0xff_ffff;
+
+/// The SRQ that a request of an XRC connection names, if it may; a message stays with its SRQ.
+fn xrc_target(hca: &Hca, qp: &Qp, headers: &Headers) -> Option<XrcTarget> {
+    let srqn = headers.ext.xrc?;
+    let srq = hca.srqs.get(srqn).filter(|srq| srq.xrcd == qp.xrcd)?;
+    let crate::srq::Kind::Xrc { cqn, user_index } = srq.kind else {
+        return None;
+    };
+    let target = XrcTarget {
+        srqn,
+        pd: srq.pd,
+        cqn,
+        user_index: match user_index {
+            NO_USER_INDEX => srqn,
+            index => index,
+        },
+    };
+    let strayed = qp.responder.open.is_some() && qp.responder.xrc != Some(target);
+    (!strayed).then_some(target)
+}
+
+impl Qp {
+    /// Who the responder is to memory keys.
+    fn responder_owner(&self) -> Owner {
+        let pd = self.responder.xrc.map_or(self.pd, |target| target.pd);
+        Owner { pd, ..self.owner() }
+    }
+
+    /// CQ and user index of the completion of a receive request.
+    pub(super) fn receive_report(&self) -> (u32, u32) {
+        match self.responder.xrc {
+            Some(target) => (target.cqn, target.user_index),
+            None => (self.recv_cqn, self.attr.user_index),
+        }
+    }
+
+    /// The shared queue that receive requests come from, if it is not the QP's own.
+    pub(crate) fn receive_source(&self) -> Source {
+        match self.responder.xrc {
+            Some(target) => Source::Shared(target.srqn),
+            None => self.rq.source,
+        }
+    }
 }
 
 /// State of the receiving side.
@@ -90,6 +149,8 @@ pub struct Responder {
     /// Messages completed, 24 bits.
     pub msn: u32,
     open: Option<Open>,
+    /// What the XRC header of the last request named.
+    xrc: Option<XrcTarget>,
     /// A NAK for a gap or an RNR NAK is out: what follows is dropped until the gap closes.
     waiting: bool,
     /// A request was refused: the QP fails as soon as the answers are out.
@@ -184,6 +245,21 @@ pub(super) fn request(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[
     if distance > 0 {
         return gap(hca, qp);
     }
+    if qp.kind == Kind::Xrc {
+        let Some(target) = xrc_target(hca, qp, headers) else {
+            tracing::error!(
+                "QP {:#x}: SRQ {:#x} of the request is not in XRCD {:#x}",
+                qp.qpn,
+                headers.ext.xrc.unwrap_or(0),
+                qp.xrcd
+            );
+            if distance == 0 {
+                refuse(hca, qp, psn, Nak::InvalidRequest, None);
+            }
+            return;
+        };
+        qp.responder.xrc = Some(target);
+    }
     if distance < 0 {
         return duplicate(hca, qp, headers);
     }
@@ -253,6 +329,7 @@ fn duplicate(hca: &mut Hca, qp: &mut Qp, headers: &Headers) {
             qp.responder.push(Answer::Read {
                 psn,
                 reth,
+                pd: qp.responder_owner().pd,
                 sent: 0,
                 packets,
                 msn: resource.msn,

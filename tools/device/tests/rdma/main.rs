@@ -10,6 +10,7 @@ mod node;
 mod pair;
 mod queues;
 mod verbs;
+mod xrc;
 
 /// Opcodes of send requests.
 pub(crate) mod op {

@@ -57,7 +57,7 @@ pub struct Qp {
     pub log_rq: u32,
     pub sq_pi: u16,
     pub rq_pi: u16,
-    sq_start: u64,
+    pub sq_start: u64,
     uar: u32,
 }
 
@@ -375,6 +375,13 @@ impl Node {
             syndrome: if error { raw[0x37] } else { 0 },
             solicited: own & 2 != 0,
         })
+    }
+
+    /// A dword of the completion at an index of a CQ.
+    pub fn completion_word(&self, cq: &Cq, index: u64, at: u64) -> u32 {
+        let slot = index & ((1 << cq.log) - 1);
+        let raw = self.driver.machine.peek(cq.buffer + slot * 64 + at, 4);
+        raw.iter().fold(0, |all, byte| all << 8 | u32::from(*byte))
     }
 
     /// Asks for an event; `solicited` only for solicited completions.

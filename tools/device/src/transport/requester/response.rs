@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     hca::Hca,
-    qp::{wqe::Op, Kind, Qp, State},
+    qp::{wqe::Op, Qp, State},
     sched::Work,
     transport::{count, local, memory},
 };
@@ -82,7 +82,7 @@ pub(in crate::transport) fn response(
     headers: &Headers,
     payload: &[u8],
 ) -> Result<(), &'static str> {
-    if qp.kind != Kind::Rc || qp.state != State::Rts {
+    if !qp.kind.is_reliable() || qp.state != State::Rts {
         return Err("qp_not_ready");
     }
     let psn = headers.bth.psn;

@@ -5,7 +5,7 @@ use super::{refuse, Answer};
 use crate::{
     hca::Hca,
     mkey::Need,
-    qp::Qp,
+    qp::{Owner, Qp},
     transport::{
         flush, //
         memory,
@@ -73,6 +73,7 @@ fn read_response(hca: &mut Hca, qp: &mut Qp, answer: Answer) -> bool {
     let Answer::Read {
         psn,
         reth,
+        pd,
         sent,
         packets,
         msn,
@@ -91,7 +92,8 @@ fn read_response(hca: &mut Hca, qp: &mut Qp, answer: Answer) -> bool {
     let mut frame = hca.transport.frame();
     // CAST: at most 4096.
     let buf = frame.payload_mut(len as usize);
-    let reach = qp.owner().reach(reth.rkey, Need::RemoteRead);
+    let owner = Owner { pd, ..qp.owner() };
+    let reach = owner.reach(reth.rkey, Need::RemoteRead);
     let va = reth.va.wrapping_add(offset.into());
     if let Err(fault) = memory(hca).read(reach, va, buf) {
         tracing::error!("QP {:#x}: remote read: {fault}", qp.qpn);
@@ -126,7 +128,10 @@ fn read_response(hca: &mut Hca, qp: &mut Qp, answer: Answer) -> bool {
 
 fn load(qp: &Qp, operation: Operation, psn: Psn, ext: Ext) -> Load {
     Load {
-        opcode: Opcode::rc(operation),
+        opcode: Opcode {
+            service: qp.service(),
+            operation,
+        },
         psn,
         dest_qp: qp.attr.remote_qpn,
         solicited: false,

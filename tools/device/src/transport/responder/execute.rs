@@ -11,7 +11,7 @@ use crate::{
     cq::{Completion, Cqe},
     hca::Hca,
     mkey::Need,
-    qp::{Kind, Qp, ReceiveError, Received},
+    qp::{Qp, ReceiveError, Received},
     transport::{local, memory},
 };
 use mlx5_hw::{raw, status::Syndrome};
@@ -51,8 +51,8 @@ pub(super) fn execute(
             check_length(at, payload.len(), mtu).ok_or_else(invalid)?;
             write(hca, qp, at, headers, payload)
         }
-        Operation::ReadRequest if qp.kind == Kind::Rc => read(hca, qp, headers),
-        Operation::CompareSwap | Operation::FetchAdd if qp.kind == Kind::Rc => {
+        Operation::ReadRequest if qp.kind.is_reliable() => read(hca, qp, headers),
+        Operation::CompareSwap | Operation::FetchAdd if qp.kind.is_reliable() => {
             atomic(hca, qp, headers)
         }
         _ => Err(invalid()),
@@ -108,7 +108,7 @@ fn send(
         let receive = take(hca, qp)?;
         qp.responder.open = Some(Open::Send { receive, offset: 0 });
     }
-    let owner = qp.owner();
+    let owner = qp.responder_owner();
     let Some(Open::Send { receive, offset }) = &mut qp.responder.open else {
         return Err(invalid());
     };
@@ -165,10 +165,11 @@ fn received(
     len: u64,
     imm: [u8; 4],
 ) {
+    let (cqn, user_index) = qp.receive_report();
     let cqe = Cqe::good(Completion {
         opcode,
         qpn: qp.qpn,
-        user_index: qp.attr.user_index,
+        user_index,
         wqe_opcode: 0,
         wqe_counter: counter,
         // CAST: bounded by the longest message.
@@ -178,7 +179,7 @@ fn received(
         solicited: headers.bth.solicited,
         vlan: None,
     });
-    hca.complete(qp.recv_cqn, cqe);
+    hca.complete(cqn, cqe);
 }
 
 /// A message is complete: count it, acknowledge if asked.
@@ -189,7 +190,7 @@ fn finish(qp: &mut Qp, headers: &Headers) {
 }
 
 fn acknowledge(qp: &mut Qp, headers: &Headers) {
-    if headers.bth.ack_req && qp.kind == Kind::Rc {
+    if headers.bth.ack_req && qp.kind.is_reliable() {
         verdict(qp, headers.bth.psn, Verdict::ACK);
     }
 }
@@ -203,7 +204,7 @@ fn write(
 ) -> Result<(), End> {
     let invalid = || End::Nak(Nak::InvalidRequest, None);
     let access = || End::Nak(Nak::RemoteAccess, None);
-    let owner = qp.owner();
+    let owner = qp.responder_owner();
     let is_imm = matches!(headers.bth.opcode.operation, Operation::WriteImm(_));
     let (rkey, va, left, total) = if at.starts() {
         if qp.responder.open.is_some() {
@@ -279,7 +280,7 @@ pub(super) fn check_read(hca: &mut Hca, qp: &Qp, reth: &Reth) -> Result<(), End>
         tracing::error!("QP {:#x}: remote read is not allowed", qp.qpn);
         return Err(access);
     }
-    let reach = qp.owner().reach(reth.rkey, Need::RemoteRead);
+    let reach = qp.responder_owner().reach(reth.rkey, Need::RemoteRead);
     if let Err(fault) = memory(hca).check(reach, reth.va, reth.len.into()) {
         tracing::error!("QP {:#x}: remote read: {fault}", qp.qpn);
         return Err(access);
@@ -316,6 +317,7 @@ fn read(hca: &mut Hca, qp: &mut Qp, headers: &Headers) -> Result<(), End> {
     qp.responder.push(Answer::Read {
         psn,
         reth,
+        pd: qp.responder_owner().pd,
         sent: 0,
         packets,
         msn,
@@ -334,7 +336,7 @@ fn atomic(hca: &mut Hca, qp: &mut Qp, headers: &Headers) -> Result<(), End> {
         return Err(End::Nak(Nak::RemoteAccess, None));
     }
     let swap = headers.bth.opcode.operation == Operation::CompareSwap;
-    let owner = qp.owner();
+    let owner = qp.responder_owner();
     let old = match local::atomic(hca, owner, &request, swap) {
         Ok(old) => old,
         Err(fault) => {
