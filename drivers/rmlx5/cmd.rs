@@ -18,6 +18,7 @@
 //! Lock order: 1. [`queue::Cmd`]'s table; it is taken in hard interrupts and never held while
 //! sleeping.
 
+mod call;
 pub(crate) mod mailbox;
 pub(crate) mod queue;
 mod slot;

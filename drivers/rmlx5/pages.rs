@@ -9,19 +9,17 @@
 //! Lock order: 1. [`Pages`] (sleeping; held over commands, so that answers and books agree),
 //! 2. [`Requests`] (hard interrupts).
 
+mod commands;
+mod requests;
+
 use kernel::{
     new_mutex,
-    new_spinlock_irq,
     prelude::*,
     rbtree::{
         RBTree,
         RBTreeNode, //
     },
-    sync::{
-        Arc,
-        Mutex,
-        SpinLockIrq, //
-    },
+    sync::Mutex,
     time::Delta, //
 };
 use kernel_ext::{
@@ -30,17 +28,20 @@ use kernel_ext::{
     pci::BoundDevice,
     time::Deadline, //
 };
-use mlx5_hw::{
-    field,
-    field::{
-        Mut,
-        Ref, //
-    },
-    ifc,
-    raw,
-    span, //
-};
 
+use self::commands::{
+    CannotGive,
+    GivePages,
+    QueryPages,
+    TakePages, //
+};
+pub(crate) use self::{
+    commands::Stage,
+    requests::{
+        Requests,
+        Wake, //
+    },
+};
 use crate::{
     census::{
         Counted,
@@ -53,8 +54,7 @@ use crate::{
         },
         Cause,
         Cmd,
-        CmdError,
-        Command, //
+        CmdError, //
     },
     limit::Limit, //
 };
@@ -65,210 +65,6 @@ const BUDGET: usize = 512 * 1024;
 const _: () = assert!(DevicePage::SIZE == crate::buf::PAGE);
 /// How long the device may take to return what it holds at teardown (`MLX5_TO_RECLAIM_PAGES_MS`).
 const RECLAIM_TIMEOUT: Delta = Delta::from_secs(5);
-/// Pages of one request event at most, as in the C driver (`MAX_RECLAIM_NPAGES`).
-const REQUEST_MAX: i64 = 50_000;
-
-/// When the device wants pages.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Right after ENABLE_HCA.
-    Boot,
-    /// Before INIT_HCA.
-    Init,
-}
-
-/// QUERY_PAGES: how many pages the device wants for a stage.
-struct QueryPages(Stage);
-
-impl Command for QueryPages {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_QUERY_PAGES;
-    type In = ifc::query_pages_in;
-    type Out = ifc::query_pages_out;
-    type Output = i32;
-
-    fn op_mod(&self) -> u16 {
-        match self.0 {
-            Stage::Boot => 1,
-            Stage::Init => 2,
-        }
-    }
-
-    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<i32> {
-        // CAST: the count is signed.
-        Some(output.get32(field!(query_pages_out, num_pages)) as i32)
-    }
-}
-
-/// MANAGE_PAGES, give.
-struct GivePages<'a>(&'a [u64]);
-
-impl Command for GivePages<'_> {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_MANAGE_PAGES;
-    const PAGES: bool = true;
-    type In = ifc::manage_pages_in;
-    type Out = ifc::manage_pages_out;
-    type Output = ();
-
-    fn op_mod(&self) -> u16 {
-        1
-    }
-
-    fn in_tail(&self) -> usize {
-        self.0.len() * 8
-    }
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        // CAST: at most `PAGES_PER_COMMAND`.
-        input.set(
-            field!(manage_pages_in, input_num_entries),
-            self.0.len() as u64,
-        );
-        let list = input.raw(span!(manage_pages_in, pas));
-        for (slot, address) in list.chunks_exact_mut(8).zip(self.0) {
-            slot.copy_from_slice(&address.to_be_bytes());
-        }
-        Ok(())
-    }
-
-    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
-        Some(())
-    }
-}
-
-/// MANAGE_PAGES, take: the addresses that the device returns.
-struct TakePages(usize);
-
-impl Command for TakePages {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_MANAGE_PAGES;
-    const PAGES: bool = true;
-    type In = ifc::manage_pages_in;
-    type Out = ifc::manage_pages_out;
-    type Output = KVVec<u64>;
-
-    fn op_mod(&self) -> u16 {
-        2
-    }
-
-    fn out_tail(&self) -> usize {
-        self.0 * 8
-    }
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        // CAST: at most `PAGES_PER_COMMAND`.
-        input.set(field!(manage_pages_in, input_num_entries), self.0 as u64);
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<KVVec<u64>> {
-        // CAST: `usize` has 64 bits here.
-        let count = output.get(field!(manage_pages_out, output_num_entries)) as usize;
-        if count > self.0 {
-            return None;
-        }
-        let list = output.raw(span!(manage_pages_out, pas));
-        let mut pages = KVVec::with_capacity(count, GFP_KERNEL).ok()?;
-        for bytes in list.chunks_exact(8).take(count) {
-            let mut address = [0u8; 8];
-            address.copy_from_slice(bytes);
-            pages
-                .push_within_capacity(u64::from_be_bytes(address))
-                .ok()?;
-        }
-        Some(pages)
-    }
-}
-
-/// MANAGE_PAGES, cannot give.
-struct CannotGive;
-
-impl Command for CannotGive {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_MANAGE_PAGES;
-    const PAGES: bool = true;
-    type In = ifc::manage_pages_in;
-    type Out = ifc::manage_pages_out;
-    type Output = ();
-
-    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
-        Ok(())
-    }
-
-    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
-        Some(())
-    }
-}
-
-/// What the device asked for at run time, not yet done.
-#[pin_data]
-pub(crate) struct Requests {
-    #[pin]
-    wanted: SpinLockIrq<Wanted>,
-    /// Somebody to wake when there is something to do.
-    wake: Arc<dyn Wake>,
-    /// Requests that were refused at the edge.
-    pub(crate) refused: Counter,
-}
-
-/// Starts the work that answers requests. Hard interrupt context.
-pub(crate) trait Wake: Send + Sync {
-    /// Called for each request.
-    fn wake(&self);
-}
-
-#[derive(Clone, Copy, Default)]
-struct Wanted {
-    give: i64,
-    take: i64,
-}
-
-impl Requests {
-    /// No request yet.
-    pub(crate) fn new(wake: Arc<dyn Wake>) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                wanted <- new_spinlock_irq!(Wanted::default()),
-                wake,
-                refused: Counter::default(),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// The device asked. Hard interrupt context.
-    ///
-    /// Requests for other functions, and "release all", which the driver never switches on, are
-    /// refused (`false`). Counts are clamped; the sum is bounded by the budget.
-    pub(crate) fn note(&self, flags: u16, function: u16, pages: i32) -> bool {
-        if flags != 0 || function != 0 || pages == 0 {
-            self.refused.inc();
-            return false;
-        }
-        let pages = i64::from(pages).clamp(-REQUEST_MAX, REQUEST_MAX);
-        {
-            let mut wanted = self.wanted.lock();
-            // CAST: the budget is far below i64.
-            if pages > 0 {
-                wanted.give = (wanted.give + pages).min(BUDGET as i64);
-            } else {
-                wanted.take = (wanted.take - pages).min(BUDGET as i64);
-            }
-        }
-        self.wake.wake();
-        true
-    }
-
-    /// Forgets everything: the device was reset.
-    fn clear(&self) {
-        *self.wanted.lock() = Wanted::default();
-    }
-
-    fn fetch(&self) -> Wanted {
-        core::mem::take(&mut *self.wanted.lock())
-    }
-}
 
 struct Page {
     memory: DevicePage,
