@@ -22,6 +22,7 @@ use kernel::{
     }, //
 };
 use kernel_ext::{
+    pci::BoundDevice,
     rdma::{
         Config,
         Context,
@@ -49,6 +50,10 @@ use crate::{
     device::Device,
     pd::Pd,
     port::{
+        speed::{
+            Lane,
+            Speed, //
+        },
         Identity,
         Port, //
     },
@@ -63,8 +68,8 @@ const SEND_WQE_LIMIT: u32 = 512;
 const DATA_SEGMENT: u32 = 16;
 /// Bytes of a send WQE before its scatter entries: control and remote address.
 const SEND_HEAD: u32 = 32;
-/// Longest piece that the DMA layer maps for this device. Source: [`Device::new`].
-const DMA_SEGMENT: u64 = 2 << 30;
+/// Most bytes that the length of a scatter entry can say (0 means it). Source: `mlx5_wqe_data_seg`.
+const DATA_SEGMENT_BYTES: u64 = 1 << 31;
 
 /// The limits in force, as sysfs and verbs show them.
 pub(crate) struct Limits {
@@ -79,8 +84,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// From the validated capabilities.
-    fn of(caps: &Caps) -> Self {
+    /// From the validated capabilities and, for what a scatter entry may map, the DMA layer.
+    fn of(caps: &Caps, pdev: &BoundDevice) -> Self {
         let send_wqe = u32::from(caps.max_send_wqe).min(SEND_WQE_LIMIT);
         let max_msg_size = 1u32 << caps.log_max_message;
         Self {
@@ -91,7 +96,11 @@ impl Limits {
             max_send_sge: send_wqe.saturating_sub(SEND_HEAD) / DATA_SEGMENT,
             max_recv_sge: u32::from(caps.max_receive_wqe) / DATA_SEGMENT,
             max_msg_size,
-            max_dma_size: u64::from(max_msg_size).min(DMA_SEGMENT),
+            // CAST: `usize` has 64 bits here.
+            max_dma_size: u64::from(max_msg_size)
+                .min(DATA_SEGMENT_BYTES)
+                .min(pdev.max_segment().into())
+                .min(pdev.max_mapping() as u64),
         }
     }
 }
@@ -105,7 +114,7 @@ pub(crate) struct Data {
 
 impl Data {
     fn limits(&self) -> Result<Limits> {
-        Ok(Limits::of(&self.device.caps()?))
+        Ok(Limits::of(&self.device.caps()?, &self.device.pdev))
     }
 }
 
@@ -147,7 +156,7 @@ impl Driver for Verbs {
 
     fn query_device(data: &Data, _udata: Option<Udata<'_>>) -> Result<DeviceAttributes> {
         let caps = data.device.caps()?;
-        let limits = Limits::of(&caps);
+        let limits = Limits::of(&caps, &data.device.pdev);
         let rev = data.device.iseg.fw_rev();
         Ok(DeviceAttributes {
             fw_ver: u64::from(rev.major) << 32 | u64::from(rev.minor) << 16 | u64::from(rev.sub),
@@ -180,15 +189,16 @@ impl Driver for Verbs {
 
     fn query_port(data: &Data, _port: u32) -> Result<PortAttributes> {
         let caps = data.device.caps()?;
+        // Between two generations there is nobody to ask.
+        let speed = Port::speed(&data.device.cmd).unwrap_or(Speed::UNKNOWN);
         Ok(PortAttributes {
             state: PortState::Down,
             max_mtu: Mtu::Bytes4096,
             active_mtu: mtu(data.identity.path_mtu()),
             gid_table_len: caps.roce_addresses,
-            max_message: Limits::of(&caps).max_msg_size,
-            // A port that is down has neither.
-            width: PortWidth::X1,
-            speed: PortSpeed::Sdr,
+            max_message: data.limits()?.max_msg_size,
+            width: width(speed),
+            speed: lane(speed),
         })
     }
 
@@ -221,6 +231,28 @@ impl Driver for Verbs {
             udata.respond_bytes(&number.to_ne_bytes())?;
         }
         Ok::<_, Error>(domain)
+    }
+}
+
+fn width(speed: Speed) -> PortWidth {
+    match speed.lanes {
+        8.. => PortWidth::X8,
+        4.. => PortWidth::X4,
+        2.. => PortWidth::X2,
+        _ => PortWidth::X1,
+    }
+}
+
+fn lane(speed: Speed) -> PortSpeed {
+    match speed.lane {
+        Lane::Sdr => PortSpeed::Sdr,
+        Lane::Ddr => PortSpeed::Ddr,
+        Lane::Qdr => PortSpeed::Qdr,
+        Lane::Fdr => PortSpeed::Fdr,
+        Lane::Edr => PortSpeed::Edr,
+        Lane::Hdr => PortSpeed::Hdr,
+        Lane::Ndr => PortSpeed::Ndr,
+        Lane::Xdr => PortSpeed::Xdr,
     }
 }
 

@@ -5,10 +5,13 @@
 //! RoCE address table gets the IPv6 link local address made of the MAC (RFC 4291, appendix A), for
 //! RoCE v2. RoCE must be enabled in the vport first (`mlx5_nic_vport_enable_roce` in core/vport.c).
 
+pub(crate) mod speed;
+
 use kernel::prelude::*;
 use mlx5_hw::{
     field,
     field::{
+        bytes_of,
         Mut,
         Ref, //
     },
@@ -17,6 +20,7 @@ use mlx5_hw::{
     span, //
 };
 
+use self::speed::Speed;
 use crate::cmd::{
     Cmd,
     Command, //
@@ -208,6 +212,54 @@ impl Command for QueryVportState {
     }
 }
 
+/// PTYS. Source: `MLX5_REG_PTYS` in include/linux/mlx5/driver.h.
+const REG_PTYS: u64 = 0x5004;
+/// `proto_mask`: Ethernet. Source: `MLX5_PTYS_EN` in include/linux/mlx5/port.h.
+const ETHERNET: u64 = 1 << 2;
+
+/// ACCESS_REG, read of PTYS: the speed in force.
+struct QuerySpeed;
+
+impl Command for QuerySpeed {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_ACCESS_REG;
+    type In = ifc::access_register_in;
+    type Out = ifc::access_register_out;
+    type Output = Speed;
+
+    fn op_mod(&self) -> u16 {
+        // Read.
+        1
+    }
+
+    fn in_tail(&self) -> usize {
+        bytes_of::<ifc::ptys_reg>()
+    }
+
+    fn out_tail(&self) -> usize {
+        bytes_of::<ifc::ptys_reg>()
+    }
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.set(field!(access_register_in, register_id), REG_PTYS);
+        let data = input.raw(span!(access_register_in, register_data));
+        let mut ptys = Mut::<ifc::ptys_reg>::new(data).ok_or(EINVAL)?;
+        ptys.set(field!(ptys_reg, local_port), 1)
+            .set(field!(ptys_reg, proto_mask), ETHERNET);
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<Speed> {
+        let data = output.raw(span!(access_register_out, register_data));
+        let ptys = Ref::<ifc::ptys_reg>::new(data)?;
+        let speed = if ptys.get(field!(ptys_reg, ext_eth_proto_capability)) != 0 {
+            Speed::of_extended(ptys.get32(field!(ptys_reg, ext_eth_proto_oper)))
+        } else {
+            Speed::of_legacy(ptys.get32(field!(ptys_reg, eth_proto_oper)))
+        };
+        Some(speed.unwrap_or(Speed::UNKNOWN))
+    }
+}
+
 /// The port of the current device generation, with the driver's own address programmed.
 pub(crate) struct Port {
     identity: Identity,
@@ -241,6 +293,11 @@ impl Port {
     /// Whether the port carries traffic. Sleeps.
     pub(crate) fn link(cmd: &Cmd) -> Result<Link> {
         Ok(cmd.exec(&QueryVportState)?)
+    }
+
+    /// How fast the port runs; [`Speed::UNKNOWN`] while it does not. Sleeps.
+    pub(crate) fn speed(cmd: &Cmd) -> Result<Speed> {
+        Ok(cmd.exec(&QuerySpeed)?)
     }
 
     /// Takes the address away and disables RoCE; answers are not needed.

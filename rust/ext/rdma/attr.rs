@@ -170,14 +170,20 @@ pub enum PortWidth {
 pub enum PortSpeed {
     /// 2.5 Gb/s.
     Sdr = bindings::ib_port_speed_IB_SPEED_SDR as u16,
+    /// 5 Gb/s.
+    Ddr = bindings::ib_port_speed_IB_SPEED_DDR as u16,
     /// 10 Gb/s.
     Qdr = bindings::ib_port_speed_IB_SPEED_QDR as u16,
+    /// 14 Gb/s.
+    Fdr = bindings::ib_port_speed_IB_SPEED_FDR as u16,
     /// 25 Gb/s.
     Edr = bindings::ib_port_speed_IB_SPEED_EDR as u16,
     /// 50 Gb/s.
     Hdr = bindings::ib_port_speed_IB_SPEED_HDR as u16,
     /// 100 Gb/s.
     Ndr = bindings::ib_port_speed_IB_SPEED_NDR as u16,
+    /// 200 Gb/s.
+    Xdr = bindings::ib_port_speed_IB_SPEED_XDR as u16,
 }
 
 /// State and limits of a port (`struct ib_port_attr`).

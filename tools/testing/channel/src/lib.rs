@@ -23,6 +23,13 @@ pub(crate) mod qp {
     pub(crate) mod state;
 }
 
+/// The port.
+#[path = "."]
+pub(crate) mod port {
+    #[path = "../../../../drivers/rmlx5/port/speed.rs"]
+    pub(crate) mod speed;
+}
+
 /// Channels.
 #[path = "."]
 pub(crate) mod channel {

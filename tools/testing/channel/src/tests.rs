@@ -11,4 +11,5 @@ mod letter;
 mod options;
 mod patience;
 mod pattern;
+mod speed;
 mod wq;

@@ -28,6 +28,13 @@ test_ibv_devinfo() {
 	done
 }
 
+# Speed and width are the port's, as the stock driver reports them of the same card (stock.sh).
+test_rate() {
+	fresh || return
+	expect rate "100 Gb/sec (2X HDR)" "$(cat "$(IB)/ports/1/rate")" || return
+	expect max_dma_size "$(cat "$(IB)/resource/max_msg_size")" "$(cat "$(IB)/resource/max_dma_size")"
+}
+
 # The name is free again after unload, also while somebody looks at the files.
 test_again() {
 	fresh && first=$(ibdev) || return

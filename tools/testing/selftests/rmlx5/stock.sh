@@ -36,6 +36,7 @@ test_probe_without_a_complaint() {
 test_carrier_and_speed() {
 	stock_carrier
 	like "$(ethtool "$(stock_netdev)")" 'Speed: 100000Mb/s' "speed"
+	is "$(cat "/sys/class/infiniband/$(stock_ibdev)/ports/1/rate")" "100 Gb/sec (2X HDR)" "rate"
 	like "$(ethtool -i "$(stock_netdev)")" 'driver: mlx5_core' "driver"
 }
 
