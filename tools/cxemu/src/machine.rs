@@ -224,6 +224,16 @@ impl Machine {
                     self.with_card(|card| card.reset(card::Reset::Flr));
                 }
                 Event::Msix { enabled, masked } => self.vectors.set_control(enabled, masked),
+                Event::Gateway(transfer) => {
+                    let space = match transfer.space {
+                        pcie::CardSpace::Icmd => card::Space::Icmd,
+                        pcie::CardSpace::InitSegment => card::Space::InitSegment,
+                    };
+                    let ask =
+                        |card: &mut Card| card.gateway(space, transfer.address, transfer.write);
+                    let value = self.with_card(ask);
+                    config.answer(transfer, value);
+                }
                 Event::Master(_) | Event::Awake(_) => {}
             }
         }

@@ -12,7 +12,9 @@ use crate::{
     fault::{Fault, FaultError},
     hca::{Hca, Phase},
     host::Host,
+    icmd,
     iseg::{self, NicState, Order},
+    nodnic,
     profile::Profile,
     trace::Trace,
     uar,
@@ -28,6 +30,15 @@ pub enum Reset {
     Flr,
     /// Hot reset of the link, or PERST.
     Bus,
+}
+
+/// Spaces behind the vendor gateway that the card itself answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// The mailbox of [`crate::icmd`].
+    Icmd,
+    /// The initialization segment, with that of [`crate::nodnic`].
+    InitSegment,
 }
 
 /// One card.
@@ -109,7 +120,43 @@ impl Card {
                 self.restart("disable");
                 self.hca.iseg.nic = NicState::Disabled;
             }
+            Order::Boot => {
+                self.restart("boot program");
+                self.hca.iseg.nic = NicState::NoDram;
+                self.hca.nodnic.active = true;
+            }
             Order::Doorbell(mask) => queue::doorbell(&mut self.hca, mask),
+        }
+    }
+
+    /// An access through the vendor gateway: a dword at byte address `at` of `space`. The value read (or written), or `None`
+    /// where there is nothing.
+    pub fn gateway(&mut self, space: Space, at: u32, write: Option<u32>) -> Option<u32> {
+        let answer = match (space, write) {
+            (Space::Icmd, None) => icmd::read(&mut self.hca, at),
+            (Space::Icmd, Some(value)) => icmd::write(&mut self.hca, at, value).then_some(value),
+            (Space::InitSegment, write) => self.init_segment(at, write),
+        };
+        self.hca.work(BUDGET);
+        answer
+    }
+
+    /// The initialization segment as the gateway shows it: with the segment of boot programs inside.
+    fn init_segment(&mut self, at: u32, write: Option<u32>) -> Option<u32> {
+        let inside = at.checked_sub(nodnic::START);
+        match (inside, write) {
+            (Some(inside), None) if nodnic::covers(inside) => nodnic::read(&self.hca, inside),
+            (Some(inside), Some(value)) if nodnic::covers(inside) => {
+                let taken = self.hca.nodnic.active && nodnic::write(&mut self.hca, inside, value);
+                taken.then_some(value)
+            }
+            _ if u64::from(at) >= iseg::LEN || at % 4 != 0 => None,
+            (_, None) => Some(iseg::read(&self.hca, at.into())),
+            (_, Some(value)) => {
+                let order = iseg::write(&mut self.hca, at.into(), value);
+                self.obey(order);
+                Some(value)
+            }
         }
     }
 

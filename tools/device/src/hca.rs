@@ -13,8 +13,10 @@ use crate::{
     eth::Ethernet,
     flow::{counter::FlowCounter, tree::Tree},
     host::Host,
+    icmd::Icmd,
     iseg::InitSegment,
     mkey::Mkey,
+    nodnic::Nodnic,
     pages::Pages,
     pd::Pd,
     q_counter::QCounter,
@@ -63,6 +65,10 @@ pub struct Hca {
     pub driver_version: String,
     /// The initialization segment.
     pub iseg: InitSegment,
+    /// The interface for boot programs.
+    pub nodnic: Nodnic,
+    /// The command interface of tools.
+    pub icmd: Icmd,
     /// The command queue.
     pub cmdq: CommandQueue,
     /// Capabilities.
@@ -152,6 +158,8 @@ impl Hca {
             host_endianness: 0,
             driver_version: String::new(),
             iseg: InitSegment::default(),
+            nodnic: Nodnic::default(),
+            icmd: Icmd::default(),
             cmdq: CommandQueue::default(),
             pages: Pages::default(),
             vport: Vport::new(&env.profile, env.signal()),
@@ -290,6 +298,9 @@ impl Hca {
     /// table, else Ethernet steering. `from` is the transport domain of the SQ, for a frame that
     /// an SQ of this card has sent.
     pub fn deliver(&mut self, frame: &[u8], from: Option<u32>) {
+        if self.nodnic.active {
+            return crate::nodnic::receive(self, frame);
+        }
         if self.phase != Phase::Initialized {
             self.env.counters.frames_dropped += 1;
             return;

@@ -7,10 +7,13 @@ use std::mem::offset_of;
 
 use mlx5_hw::{field, raw};
 
-use crate::{cmd::queue, hca::Hca};
+use crate::{cmd::queue, hca::Hca, nodnic};
 
 /// Length of the segment in BAR0, in bytes.
 pub const LEN: u64 = 0x2000;
+
+/// `no_dram_nic_offset`, behind the health buffer (`mlx5_ifc_initial_seg_bits`; `struct mlx5_init_seg` has no name for it).
+const NO_DRAM_NIC_OFFSET: u64 = 0x240;
 
 /// Command interface revision that drivers of this generation insist on.
 const CMDIF_REV: u32 = 5;
@@ -18,12 +21,17 @@ const CMDIF_REV: u32 = 5;
 /// `initializing`: the device accepts a reset ordered by the driver.
 const FW_RESET_OFFERED: u32 = 1 << 30;
 
+/// `nic_interface_supported`: full driver, disabled and no DRAM NIC, a bit each.
+const INTERFACES: u32 = 0b111 << 24;
+
 /// NIC interface states, `MLX5_INITIAL_SEG_NIC_INTERFACE_*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NicState {
     /// A driver may run it.
     #[default]
     Full,
+    /// A boot program runs it, see [`crate::nodnic`].
+    NoDram,
     /// Not usable: after a software reset, until a driver programs the queue again.
     Disabled,
 }
@@ -51,6 +59,8 @@ pub enum Order {
     Reset,
     /// Switch the NIC interface off.
     Disable,
+    /// A boot program takes the card.
+    Boot,
     /// Commands wait in these slots.
     Doorbell(u32),
 }
@@ -74,16 +84,18 @@ pub fn read(hca: &Hca, offset: u64) -> u32 {
         o if o == at(offset_of!(raw::mlx5_init_seg, cmdq_addr_l_sz)) => {
             let nic = match iseg.nic {
                 NicState::Full => raw::MLX5_INITIAL_SEG_NIC_INTERFACE_FULL_DRIVER,
+                NicState::NoDram => raw::MLX5_INITIAL_SEG_NIC_INTERFACE_NO_DRAM_NIC,
                 NicState::Disabled => raw::MLX5_INITIAL_SEG_NIC_INTERFACE_DISABLED,
             };
             nic << 8 | queue::LOG_SLOTS << 4 | queue::LOG_STRIDE
         }
         o if o == at(offset_of!(raw::mlx5_init_seg, initializing)) => {
-            if iseg.reset_request {
+            let reset = if iseg.reset_request {
                 FW_RESET_OFFERED
             } else {
                 0
-            }
+            };
+            reset | INTERFACES
         }
         o if o == at(HEALTH + offset_of!(raw::health_buffer, fw_ver)) => {
             major << 24 | minor << 16 | sub
@@ -97,6 +109,7 @@ pub fn read(hca: &Hca, offset: u64) -> u32 {
         o if o == at(HEALTH + offset_of!(raw::health_buffer, irisc_index)) => {
             u32::from(iseg.syndrome) << 16
         }
+        NO_DRAM_NIC_OFFSET => nodnic::START,
         o if o == at(offset_of!(raw::mlx5_init_seg, internal_timer_h)) => (timer >> 32) as u32,
         o if o == at(offset_of!(raw::mlx5_init_seg, internal_timer_l)) => timer as u32,
         // Never zero: that means "no health counter" to a driver.
@@ -125,6 +138,7 @@ pub fn write(hca: &mut Hca, offset: u64, value: u32) -> Order {
                 Order::Start(u64::from(hca.iseg.cmdq_high) << 32 | low)
             }
             raw::MLX5_INITIAL_SEG_NIC_INTERFACE_DISABLED => Order::Disable,
+            raw::MLX5_INITIAL_SEG_NIC_INTERFACE_NO_DRAM_NIC => Order::Boot,
             raw::MLX5_INITIAL_SEG_NIC_INTERFACE_SW_RESET => Order::Reset,
             state => {
                 tracing::warn!("NIC interface state {state} is not supported");

@@ -8,7 +8,7 @@ use crate::msix;
 use crate::power::Power;
 use crate::serial;
 use crate::space::{OutOfRange, Reset, Space};
-use crate::vendor::{self, Vendor};
+use crate::vendor::{self, Transfer, Vendor};
 use crate::vpd::Vpd;
 use crate::{aer, express, power, vpd};
 
@@ -62,6 +62,8 @@ pub enum Event {
     },
     /// The power state changed: true is D0.
     Awake(bool),
+    /// The card has to answer an access through the vendor gateway: [`ConfigSpace::answer`].
+    Gateway(Transfer),
 }
 
 /// The configuration space of the card.
@@ -137,9 +139,9 @@ impl ConfigSpace {
         }
         self.power.written(&mut self.space, pmcsr);
         self.vpd.written(&mut self.space, offset, data.len());
-        self.vendor.written(&mut self.space, offset, data);
+        let asked = self.vendor.written(&mut self.space, offset, data);
 
-        let mut events = Vec::new();
+        let mut events: Vec<Event> = asked.map(Event::Gateway).into_iter().collect();
         if self.master() != master {
             events.push(Event::Master(!master));
         }
@@ -151,6 +153,11 @@ impl ConfigSpace {
             events.push(Event::Msix { enabled, masked });
         }
         Ok(events)
+    }
+
+    /// The card's answer to [`Event::Gateway`]: the value, or `None` where there is nothing.
+    pub fn answer(&mut self, transfer: Transfer, value: Option<u32>) {
+        self.vendor.answered(&mut self.space, transfer, value);
     }
 
     /// Restores defaults as far as `reset` reaches.

@@ -26,3 +26,4 @@ pub use express::{Link, Speed};
 pub use header::Identity;
 pub use msix::{Message, Msix, Raise};
 pub use space::{OutOfRange, Reset, CONFIG_SIZE};
+pub use vendor::{CardSpace, Transfer};

@@ -2,8 +2,9 @@
 //! The vendor specific capability of the family: a gateway to internal address spaces.
 //!
 //! Registers and handshake as the kernel uses them (drivers/net/ethernet/mellanox/mlx5/core/lib/
-//! pci_vsc.c). Of the spaces behind it only the semaphores exist here; asking for another one
-//! answers "not supported", which every user of the gateway knows how to take.
+//! pci_vsc.c). Of the spaces behind it three exist: the semaphores, here, and two that the card answers for: the command
+//! mailbox of tools and the initialization segment (boot programs reach it this way, iPXE's mlx_pci_gw.c). Asking for another one answers "not supported",
+//! which every user of the gateway knows how to take.
 
 use crate::space::{Access, Space};
 
@@ -29,8 +30,42 @@ const FLAG: u32 = 1 << 31;
 const SYNDROME: u32 = 1 << 30;
 /// Space of the semaphores that functions of the card share.
 const SPACE_SEMAPHORES: u32 = 0xa;
-/// Words of that space.
+/// Space of the command mailbox of tools.
+const SPACE_ICMD: u32 = 3;
+/// Space of the initialization segment.
+const SPACE_INIT_SEGMENT: u32 = 4;
+/// Words of the space of semaphores.
 const SEMAPHORES: usize = 256;
+
+/// Spaces that the card answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardSpace {
+    /// Command mailbox of tools.
+    Icmd,
+    /// Initialization segment.
+    InitSegment,
+}
+
+impl CardSpace {
+    fn from_number(number: u32) -> Option<Self> {
+        match number {
+            SPACE_ICMD => Some(Self::Icmd),
+            SPACE_INIT_SEGMENT => Some(Self::InitSegment),
+            _ => None,
+        }
+    }
+}
+
+/// An access that the card has to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Where.
+    pub space: CardSpace,
+    /// Byte address, 30 bits.
+    pub address: u32,
+    /// Value to write; `None` reads.
+    pub write: Option<u32>,
+}
 
 /// The capability at its place, with what is behind it.
 #[derive(Clone, Debug)]
@@ -72,25 +107,49 @@ impl Vendor {
         }
     }
 
-    /// Software wrote `data` at `offset`. Registers of the gateway are written as whole dwords.
-    pub(crate) fn written(&mut self, space: &mut Space, offset: u64, data: &[u8]) {
-        let Ok(word) = <[u8; 4]>::try_from(data).map(u32::from_le_bytes) else {
-            return;
-        };
-        let Some(register) = offset.checked_sub(u64::from(self.at)) else {
-            return;
-        };
-        if register == u64::from(CONTROL) {
-            let known = word & 0xffff == SPACE_SEMAPHORES;
+    /// Software wrote `data` at `offset`; what the card has to answer, if it is that. Registers of the gateway are written as
+    /// whole dwords, the space also as a word.
+    pub(crate) fn written(
+        &mut self,
+        space: &mut Space,
+        offset: u64,
+        data: &[u8],
+    ) -> Option<Transfer> {
+        let register = offset.checked_sub(u64::from(self.at))?;
+        if register == u64::from(CONTROL) && matches!(data.len(), 2 | 4) {
+            let number = space.get(self.at + CONTROL) & 0xffff;
+            let known = number == SPACE_SEMAPHORES || CardSpace::from_number(number).is_some();
             space.set_bits(self.at + CONTROL, STATUS, if known { STATUS_OK } else { 0 });
-        } else if register == u64::from(SEMAPHORE) {
+        }
+        let word = <[u8; 4]>::try_from(data).map(u32::from_le_bytes).ok()?;
+        if register == u64::from(SEMAPHORE) {
             let free = space.get(self.at + SEMAPHORE) == 0;
             if word == 0 || (free && word == self.ticket) {
                 space.put(self.at + SEMAPHORE, word);
             }
         } else if register == u64::from(ADDRESS) {
+            let control = space.get(self.at + CONTROL);
+            if let Some(card) = CardSpace::from_number(control & 0xffff) {
+                return Some(Transfer {
+                    space: card,
+                    address: word & !(FLAG | SYNDROME),
+                    write: (word & FLAG != 0).then(|| space.get(self.at + DATA)),
+                });
+            }
             self.transfer(space, word);
         }
+        None
+    }
+
+    /// The card has answered: `value` is what a read found, `None` says that there is nothing.
+    pub(crate) fn answered(&mut self, space: &mut Space, transfer: Transfer, value: Option<u32>) {
+        // A finished write shows the flag clear, a finished read shows it set.
+        let done = if transfer.write.is_some() { 0 } else { FLAG };
+        let syndrome = if value.is_some() { 0 } else { SYNDROME };
+        if let (None, Some(value)) = (transfer.write, value) {
+            space.put(self.at + DATA, value);
+        }
+        space.set_bits(self.at + ADDRESS, FLAG | SYNDROME, done | syndrome);
     }
 
     fn transfer(&mut self, space: &mut Space, word: u32) {
@@ -127,13 +186,18 @@ mod tests {
     struct Gateway {
         space: Space,
         vendor: Vendor,
+        asked: Option<Transfer>,
     }
 
     impl Gateway {
         fn new() -> Self {
             let mut space = Space::new();
             let vendor = Vendor::define(&mut space, AT, 0);
-            Self { space, vendor }
+            Self {
+                space,
+                vendor,
+                asked: None,
+            }
         }
 
         fn read(&mut self, register: u16) -> u32 {
@@ -145,7 +209,7 @@ mod tests {
         fn write(&mut self, register: u16, word: u32) {
             let (offset, data) = (u64::from(AT + register), word.to_le_bytes());
             self.space.write(offset, &data).unwrap();
-            self.vendor.written(&mut self.space, offset, &data);
+            self.asked = self.vendor.written(&mut self.space, offset, &data);
         }
     }
 
@@ -187,5 +251,42 @@ mod tests {
         gateway.write(CONTROL, SPACE_SEMAPHORES);
         gateway.write(ADDRESS, 0x3fff_ffff);
         assert_eq!(gateway.read(ADDRESS) & (FLAG | SYNDROME), FLAG | SYNDROME);
+    }
+
+    #[test]
+    fn the_card_answers_for_the_initialization_segment() {
+        let mut gateway = Gateway::new();
+        // iPXE writes the number of the space as a word.
+        let (offset, data) = (u64::from(AT + CONTROL), [4, 0]);
+        gateway.space.write(offset, &data).unwrap();
+        assert_eq!(
+            gateway.vendor.written(&mut gateway.space, offset, &data),
+            None
+        );
+        assert_eq!(gateway.read(CONTROL) & STATUS, STATUS_OK);
+
+        gateway.write(ADDRESS, 0x1fc);
+        let read = Transfer {
+            space: CardSpace::InitSegment,
+            address: 0x1fc,
+            write: None,
+        };
+        assert_eq!(gateway.asked, Some(read));
+        gateway
+            .vendor
+            .answered(&mut gateway.space, read, Some(0x0700_0000));
+        assert_eq!(gateway.read(ADDRESS) & (FLAG | SYNDROME), FLAG);
+        assert_eq!(gateway.read(DATA), 0x0700_0000);
+
+        gateway.write(DATA, 0x200);
+        gateway.write(ADDRESS, FLAG | 0x14);
+        let write = Transfer {
+            space: CardSpace::InitSegment,
+            address: 0x14,
+            write: Some(0x200),
+        };
+        assert_eq!(gateway.asked, Some(write));
+        gateway.vendor.answered(&mut gateway.space, write, None);
+        assert_eq!(gateway.read(ADDRESS) & (FLAG | SYNDROME), SYNDROME);
     }
 }

@@ -225,7 +225,10 @@ impl Bench {
         let mut sides = Vec::new();
         for (number, shape) in part.shapes.iter().enumerate() {
             let sockets = Sockets::new(run, number);
-            let mut side = Side::default();
+            let mut side = Side {
+                console: logs.join(format!("guest{number}.console")),
+                ..Side::default()
+            };
             for (n, card) in shape.cards.iter().enumerate() {
                 let process = card::start(
                     &self.emulator,
@@ -380,6 +383,9 @@ impl Bench {
                 }
                 Ok(Event::Ktap(0, line)) => {
                     booted = true;
+                    if self.verbose {
+                        print!("script: {line}");
+                    }
                     if line.trim_end() == "# guest done" {
                         done = true;
                         deadline = Instant::now() + FAREWELL;

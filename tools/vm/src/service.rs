@@ -11,6 +11,7 @@
 //! | `qmp JSON` | command object of QEMU's monitor |
 //! | `card N WORDS` | control socket of card N, e.g. `card 0 counters` |
 //! | `card N kill` | ends the emulator of card N as a crash would |
+//! | `console` | what the guest has printed so far |
 //! | `peer COMMAND` | runs a shell command in the other guest |
 //! | `mark NAME [START END]` | takes a mark of a measurement, see [`crate::marks`] |
 //! | `trace begin`, `trace end DRIVER/JOB` | records the commands of card 0 in between, see [`crate::differences`] |
@@ -33,6 +34,8 @@ pub struct Side {
     pub qmp: Mutex<Option<Qmp>>,
     /// Control sockets of its cards.
     pub controls: Vec<PathBuf>,
+    /// Copy of its console.
+    pub console: PathBuf,
     /// Emulators of its cards.
     pub cards: Mutex<Vec<Process>>,
     /// Channel to its agent, when it is an agent.
@@ -142,6 +145,13 @@ impl Service {
                 done(vec![value.to_string()])
             }
             "card" => done(self.card(guest, rest)?),
+            "console" => {
+                let path = &self.side(guest)?.console;
+                let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+                // Programs before the kernel move the cursor instead of ending lines.
+                let text = String::from_utf8_lossy(&bytes).replace(['\r', '\x1b'], "\n");
+                done(text.lines().map(str::to_owned).collect())
+            }
             "peer" => {
                 let other = (0..self.sides.len())
                     .find(|other| *other != guest)

@@ -131,58 +131,78 @@ impl Command for AccessReg {
         output: &mut Mut<'_, Self::Out>,
     ) -> Result<(), Refused> {
         let id = input.get(field!(access_register_in, register_id));
-        let Some(register) = find(id) else {
-            refuse!(BadParam, 1, "register {id:#x} is not known");
-        };
         let argument = input.get(field!(access_register_in, argument));
         if argument != 0 {
-            refuse!(BadParam, 2, "{}: argument {argument:#x}", register.name);
+            refuse!(BadParam, 2, "register {id:#x}: argument {argument:#x}");
         }
         let data = input.raw(span!(access_register_in, register_data));
-        if data.len() != register.len {
-            refuse!(
-                BadInputLen,
-                3,
-                "{} has {:#x} bytes, not {:#x}",
-                register.name,
-                register.len,
-                data.len()
-            );
-        }
-        if let Some(layout) = register.layout {
-            let mask = layout.reserved_mask(register.len);
-            let bad = data
-                .iter()
-                .zip(mask)
-                .position(|(byte, mask)| byte & mask != 0);
-            if let Some(at) = bad {
-                refuse!(
-                    BadParam,
-                    4,
-                    "{}: reserved bits in byte {at:#x}",
-                    register.name
-                );
-            }
-        }
         let place = output.raw(span!(access_register_out, register_data));
-        let Some(place) = place.get_mut(..register.len) else {
-            refuse!(
-                BadOutputLen,
-                5,
-                "{} has {:#x} bytes",
-                register.name,
-                register.len
-            );
-        };
-        if input.flag(field!(access_register_in, op_mod)) {
-            place.copy_from_slice(data);
-            return (register.read)(hca, data, place);
-        }
-        let Some(write) = register.write else {
-            refuse!(BadParam, 6, "{} can only be read", register.name);
-        };
-        write(hca, data)?;
-        place.copy_from_slice(data);
-        Ok(())
+        let reads = input.flag(field!(access_register_in, op_mod));
+        access(hca, id, reads, data, place)
     }
+}
+
+/// Whether a register has this number.
+pub fn exists(id: u64) -> bool {
+    find(id).is_some()
+}
+
+/// Reads or writes the register `id`: `data` is what came with the access, `place` takes its content.
+///
+/// # Errors
+/// Unknown registers, wrong lengths, reserved bits, and what the register itself refuses; nothing has changed then.
+pub fn access(
+    hca: &mut Hca,
+    id: u64,
+    reads: bool,
+    data: &[u8],
+    place: &mut [u8],
+) -> Result<(), Refused> {
+    let Some(register) = find(id) else {
+        refuse!(BadParam, 1, "register {id:#x} is not known");
+    };
+    if data.len() != register.len {
+        refuse!(
+            BadInputLen,
+            3,
+            "{} has {:#x} bytes, not {:#x}",
+            register.name,
+            register.len,
+            data.len()
+        );
+    }
+    if let Some(layout) = register.layout {
+        let mask = layout.reserved_mask(register.len);
+        let bad = data
+            .iter()
+            .zip(mask)
+            .position(|(byte, mask)| byte & mask != 0);
+        if let Some(at) = bad {
+            refuse!(
+                BadParam,
+                4,
+                "{}: reserved bits in byte {at:#x}",
+                register.name
+            );
+        }
+    }
+    let Some(place) = place.get_mut(..register.len) else {
+        refuse!(
+            BadOutputLen,
+            5,
+            "{} has {:#x} bytes",
+            register.name,
+            register.len
+        );
+    };
+    if reads {
+        place.copy_from_slice(data);
+        return (register.read)(hca, data, place);
+    }
+    let Some(write) = register.write else {
+        refuse!(BadParam, 6, "{} can only be read", register.name);
+    };
+    write(hca, data)?;
+    place.copy_from_slice(data);
+    Ok(())
 }
