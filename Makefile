@@ -35,8 +35,8 @@ run: tools modules ## the main job: driver, emulated card, verified RDMA traffic
 test: tools modules ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
 	@$(vm) test "$(T)"
 
-bench: tools modules ## what bind and unbind cost with rmlx5 and with stock mlx5_core
-	@$(vm) bench
+bench: tools modules ## what a bind costs with rmlx5 and stock mlx5_core, and data on the card and on rdma_rxe; B=bind or B=data
+	@$(vm) bench $(B)
 
 shell: tools ## a shell in a guest with a card; ARGS='--module --profile small --no-card'
 	@$(vm) shell $(ARGS)

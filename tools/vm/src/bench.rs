@@ -2,7 +2,8 @@
 //! The table of `make bench`: what the same job costs with rmlx5 and with the stock driver.
 //!
 //! Marks come in pairs, `DRIVER/JOB/begin` and `DRIVER/JOB/end`; their difference is a column. Counts and
-//! instructions do not depend on the host's load, so they are compared as ratios of the same run.
+//! instructions do not depend on the host's load, so they are compared as ratios of the same run. So is CPU time
+//! of the host, which depends on the host but hardly on its load.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -13,10 +14,19 @@ use crate::{
     marks::Mark,
 };
 
-/// The driver everything is compared with.
-const REFERENCE: &str = "mlx5_core";
-/// The driver that is compared.
-const OURS: &str = "rmlx5";
+/// Who is compared with whom: our driver with the stock one, and our card (under its stock driver) with the kernel's
+/// software RoCE.
+const PAIRS: [(&str, &str); 2] = [("rmlx5", "mlx5_core"), ("cxemu", "rdma_rxe")];
+
+/// The pair whose columns a job has.
+fn pair(drivers: &BTreeMap<String, Column>) -> (&'static str, &'static str) {
+    let [first, second] = PAIRS;
+    if drivers.contains_key(second.0) || drivers.contains_key(second.1) {
+        second
+    } else {
+        first
+    }
+}
 
 /// Numbers of one driver and job, by row.
 type Column = BTreeMap<String, u64>;
@@ -70,6 +80,31 @@ fn column(begin: &Mark, end: &Mark) -> Column {
     let (from, to) = (begin.instructions, end.instructions);
     row("instructions in the driver", to.driver - from.driver);
     row("instructions in the kernel", to.kernel - from.kernel);
+    row("instructions in user space", to.user - from.user);
+    let (from, to) = (begin.cpu, end.cpu);
+    let emulator = to.emulator_ms.saturating_sub(from.emulator_ms);
+    let qemu = to.qemu_ms.saturating_sub(from.qemu_ms);
+    if !end.done.is_empty() {
+        row("host CPU of the card, ms", emulator);
+        row("host CPU of QEMU, ms", qemu);
+    }
+    for (unit, amount) in &end.done {
+        let (whole, scale) = match unit.as_str() {
+            "bytes" => ("GB", 1_000_000_000),
+            "messages" => ("1M messages", 1_000_000),
+            // Not something that is used up: shown as it is.
+            _ => {
+                row(unit, *amount);
+                continue;
+            }
+        };
+        let per = |ms: u64| (ms * scale).checked_div(*amount).unwrap_or(0);
+        row(&format!("host CPU per {whole}, ms"), per(emulator + qemu));
+        row(
+            &format!("host CPU of the card per {whole}, ms"),
+            per(emulator),
+        );
+    }
     let mut commands = 0;
     for (name, total) in end.counters["commands"].as_object().into_iter().flatten() {
         let before = begin.counters["commands"][name].as_u64().unwrap_or(0);
@@ -88,9 +123,13 @@ fn table(jobs: &BTreeMap<String, BTreeMap<String, Column>>) -> String {
     let mut text = String::new();
     let empty = Column::new();
     for (job, drivers) in jobs {
-        let ours = drivers.get(OURS).unwrap_or(&empty);
-        let reference = drivers.get(REFERENCE).unwrap_or(&empty);
-        let _ = writeln!(text, "{job:<34} {OURS:>12} {REFERENCE:>12}    ratio");
+        let (our_name, reference_name) = pair(drivers);
+        let ours = drivers.get(our_name).unwrap_or(&empty);
+        let reference = drivers.get(reference_name).unwrap_or(&empty);
+        let _ = writeln!(
+            text,
+            "{job:<34} {our_name:>12} {reference_name:>12}    ratio"
+        );
         let names: std::collections::BTreeSet<&String> =
             ours.keys().chain(reference.keys()).collect();
         let (commands, others): (Vec<_>, Vec<_>) = names
@@ -115,11 +154,10 @@ fn table(jobs: &BTreeMap<String, BTreeMap<String, Column>>) -> String {
 pub fn report(marks: &[Mark], results: &Path) -> Result<()> {
     let jobs = columns(marks)?;
     for (job, drivers) in &jobs {
-        for driver in [OURS, REFERENCE] {
-            if drivers
-                .get(driver)
-                .is_none_or(|column| column["commands"] == 0)
-            {
+        let (ours, reference) = pair(drivers);
+        for driver in [ours, reference] {
+            let nothing = |column: &Column| column["instructions in the kernel"] == 0;
+            if drivers.get(driver).is_none_or(nothing) {
                 let message = format!("{job} was not measured with {driver}");
                 return Err(Error::Machine(message));
             }
@@ -140,7 +178,7 @@ pub fn report(marks: &[Mark], results: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::marks::Instructions;
+    use crate::marks::{HostCpu, Instructions};
 
     fn mark(name: &str, commands: u64, driver: u64) -> Mark {
         Mark {
@@ -151,6 +189,11 @@ mod tests {
                 kernel: 10 * driver,
                 user: 0,
             },
+            cpu: HostCpu {
+                emulator_ms: 10 * commands,
+                qemu_ms: 20 * commands,
+            },
+            done: BTreeMap::new(),
         }
     }
 
@@ -169,6 +212,22 @@ mod tests {
         assert_eq!(ours["MSI-X messages"], 3);
         assert_eq!(ours["instructions in the driver"], 30);
         assert!(table(&jobs).contains("0.50"));
+    }
+
+    #[test]
+    fn cpu_time_is_told_by_what_was_done() {
+        let begin = mark("cxemu/write/begin", 0, 0);
+        let mut end = mark("cxemu/write/end", 10, 1);
+        end.done.insert("bytes".into(), 100_000_000);
+        end.done.insert("messages".into(), 1000);
+        end.done.insert("latency, ns".into(), 77);
+        let jobs = columns(&[begin, end]).expect("complete pair");
+        let column = &jobs["write"]["cxemu"];
+        assert_eq!(column["host CPU per GB, ms"], 3000);
+        assert_eq!(column["host CPU of the card per GB, ms"], 1000);
+        assert_eq!(column["host CPU per 1M messages, ms"], 300_000);
+        assert_eq!(column["latency, ns"], 77);
+        assert_eq!(pair(&jobs["write"]), ("cxemu", "rdma_rxe"));
     }
 
     #[test]

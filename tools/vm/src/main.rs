@@ -74,8 +74,12 @@ enum Command {
         #[command(flatten)]
         shape: ShapeArgs,
     },
-    /// Measure what a job costs with rmlx5 and with the stock driver.
-    Bench,
+    /// Measure what a job costs with rmlx5 and with the stock driver, on the card and with software RoCE.
+    Bench {
+        /// `bind` or `data`; nothing measures both.
+        #[arg(default_value = "")]
+        what: String,
+    },
     /// A shell in a guest with one card; `exit` ends it.
     Shell {
         #[command(flatten)]
@@ -160,7 +164,7 @@ fn act(cli: &Cli) -> Result<bool> {
         } => Ok(bench()?.show(&shape.part(script, *timeout), &mut |words| {
             println!("     {words}")
         })),
-        Command::Bench => measure(cli, &bench()?),
+        Command::Bench { what } => measure(cli, &bench()?, what),
         Command::Shell { shape } => {
             bench()?.shell(&shape.part("", 24 * 3600));
             Ok(true)
@@ -207,20 +211,22 @@ fn test(cli: &Cli, bench: &Bench, selection: &str) -> Result<bool> {
     report.finish()
 }
 
-/// One CPU whose time is its instructions, one card.
-fn measure(cli: &Cli, bench: &Bench) -> Result<bool> {
-    let machine = Machine {
+/// Binding on one CPU whose time is its instructions; data on two, as time allows.
+fn measure(cli: &Cli, bench: &Bench, what: &str) -> Result<bool> {
+    // A doorbell is answered before the guest goes on: how long a driver polls is the same in every run.
+    let mut waiting = Card::default();
+    waiting
+        .device
+        .insert("x-no-posted-writes".into(), true.into());
+    let exact = Machine {
         vcpus: 1,
         icount: true,
         ..Machine::default()
     };
-    // A doorbell is answered before the guest goes on: how long a driver polls is the same in every run.
-    let mut card = Card::default();
-    card.device.insert("x-no-posted-writes".into(), true.into());
-    let part = Part {
+    let part = |name: &str, script: &str, machine: Machine, card: Card| Part {
         suite: "bench".into(),
-        name: "bind".into(),
-        script: "bench.sh".into(),
+        name: name.into(),
+        script: script.into(),
         shapes: vec![Shape {
             machine,
             cards: vec![card],
@@ -231,11 +237,21 @@ fn measure(cli: &Cli, bench: &Bench) -> Result<bool> {
         must_fail: None,
         cases: Vec::new(),
     };
-    let marks = bench.measure(&part, &mut |words| println!("     {words}"));
-    match marks {
-        None => Ok(false),
-        Some(marks) => bench::report(&marks, &cli.top.join(&cli.results)).map(|()| true),
+    let mut marks = Vec::new();
+    let parts = [
+        part("bind", "bench.sh", exact, waiting),
+        part("data", "bench-data.sh", Machine::default(), Card::default()),
+    ];
+    for part in parts
+        .into_iter()
+        .filter(|part| what.is_empty() || part.name == what)
+    {
+        match bench.measure(&part, &mut |words| println!("     {words}")) {
+            None => return Ok(false),
+            Some(taken) => marks.extend(taken),
+        }
     }
+    bench::report(&marks, &cli.top.join(&cli.results)).map(|()| true)
 }
 
 /// KVM only when the device opens; a guest that then does not run ends by the silence limit.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Marks of a measurement: what the card has counted and what the guest has executed so far.
 //!
-//! A script says `host mark NAME [START END]`, with the hexadecimal bounds of the text of the module it is
-//! about. The guest waits for the answer in code that no driver owns, so a mark does not disturb what
+//! A script says `host mark NAME [START END] [UNIT=N]...`, with the hexadecimal bounds of the text of the module it is
+//! about, and how much was done (`bytes=65536`). The guest waits for the answer in code that no driver owns, so a mark does not disturb what
 //! it measures. Instructions come from the plugin of crate `icount`.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Write},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -27,6 +28,15 @@ pub struct Instructions {
     pub user: u64,
 }
 
+/// CPU time used on the host, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostCpu {
+    /// By the cards' emulators.
+    pub emulator_ms: u64,
+    /// By QEMU.
+    pub qemu_ms: u64,
+}
+
 /// One mark.
 #[derive(Debug, Clone)]
 pub struct Mark {
@@ -36,6 +46,10 @@ pub struct Mark {
     pub counters: Value,
     /// Instructions.
     pub instructions: Instructions,
+    /// CPU time.
+    pub cpu: HostCpu,
+    /// What the script says was done, by unit.
+    pub done: BTreeMap<String, u64>,
 }
 
 /// Takes marks of one guest.
@@ -54,10 +68,24 @@ impl Marks {
         (vec!["-plugin".into(), option], Self { socket, taken })
     }
 
-    /// Takes a mark: `words` are its name and the bounds of a text.
-    pub fn take(&self, words: &str, counters: Value) -> Result<(), String> {
-        let mut words = words.split_whitespace();
-        let name = words.next().ok_or("mark NAME [START END]")?.to_owned();
+    /// Takes a mark: `words` are its name, the bounds of a text, and amounts.
+    pub fn take(&self, words: &str, counters: Value, cpu: HostCpu) -> Result<(), String> {
+        let (amounts, words): (Vec<&str>, Vec<&str>) = words
+            .split_whitespace()
+            .partition(|word| word.contains('='));
+        let mut done = BTreeMap::new();
+        for word in amounts {
+            let amount = word
+                .split_once('=')
+                .and_then(|(unit, n)| Some((unit, n.parse().ok()?)));
+            let (unit, amount) = amount.ok_or_else(|| format!("no amount '{word}'"))?;
+            done.insert(unit.to_owned(), amount);
+        }
+        let mut words = words.into_iter();
+        let name = words
+            .next()
+            .ok_or("mark NAME [START END] [UNIT=N]...")?
+            .to_owned();
         let mut bound = |default: u64| match words.next() {
             None => Ok(default),
             Some(word) => u64::from_str_radix(word, 16).map_err(|_| format!("no address '{word}'")),
@@ -68,6 +96,8 @@ impl Marks {
             name,
             counters,
             instructions,
+            cpu,
+            done,
         });
         Ok(())
     }

@@ -32,6 +32,11 @@ impl Process {
         Ok(Self { child })
     }
 
+    /// Its number; setpriv becomes the program, so this is the program's.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The child itself, for its pipes.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
@@ -54,6 +59,17 @@ impl Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// CPU time of a process with all its threads, in milliseconds; none when it is gone. Source: proc(5), utime and stime
+/// of /proc/PID/stat in ticks of 10 ms.
+pub fn cpu_ms(pid: u32) -> Option<u64> {
+    const TICK_MS: u64 = 10;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything.
+    let (_, after) = stat.rsplit_once(')')?;
+    let ticks = |index: usize| after.split_whitespace().nth(index)?.parse::<u64>().ok();
+    Some((ticks(11)? + ticks(12)?) * TICK_MS)
 }
 
 impl Drop for Process {

@@ -275,6 +275,7 @@ impl Bench {
             )?;
             if let Some(side) = service.sides.get_mut(number) {
                 side.qmp = Mutex::new(guest.qmp.take());
+                side.qemu = Mutex::new(Some(guest.qemu.pid()));
                 if number > 0 {
                     let agent = guest.host.take().map(crate::service::Agent::new);
                     side.agent = Mutex::new(agent.transpose().at(run)?);

@@ -13,7 +13,7 @@
 //! | `card N kill` | ends the emulator of card N as a crash would |
 //! | `console` | what the guest has printed so far |
 //! | `peer COMMAND` | runs a shell command in the other guest |
-//! | `mark NAME [START END]` | takes a mark of a measurement, see [`crate::marks`] |
+//! | `mark NAME [START END] [UNIT=N]...` | takes a mark of a measurement, see [`crate::marks`] |
 //! | `trace begin`, `trace end DRIVER/JOB` | records the commands of card 0 in between, see [`crate::differences`] |
 //! | `differences JOB` | differences of two recorded streams that have no reason |
 //! | `guest N REQUEST` | the request is about guest N |
@@ -25,7 +25,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{card, differences::Streams, marks::Marks, process::Process, qmp::Qmp};
+use crate::{
+    card,
+    differences::Streams,
+    marks::{HostCpu, Marks},
+    process::{cpu_ms, Process},
+    qmp::Qmp,
+};
 
 /// The host's side of one guest. A lock for each part: a long command of the peer stops nobody else.
 #[derive(Debug, Default)]
@@ -38,6 +44,8 @@ pub struct Side {
     pub console: PathBuf,
     /// Emulators of its cards.
     pub cards: Mutex<Vec<Process>>,
+    /// QEMU's process, once it runs.
+    pub qemu: Mutex<Option<u32>>,
     /// Channel to its agent, when it is an agent.
     pub agent: Mutex<Option<Agent>>,
 }
@@ -167,7 +175,7 @@ impl Service {
                 let counters = self.card(guest, "0 counters")?.join("\n");
                 let counters =
                     serde_json::from_str(&counters).map_err(|error| error.to_string())?;
-                marks.take(rest, counters)?;
+                marks.take(rest, counters, self.cpu()?)?;
                 done(Vec::new())
             }
             "trace" => {
@@ -195,6 +203,21 @@ impl Service {
             }
             _ => Err(format!("unknown request '{verb}'")),
         }
+    }
+
+    /// CPU time of everything that plays a part.
+    fn cpu(&self) -> Result<HostCpu, String> {
+        let used = |pid| cpu_ms(pid).ok_or_else(|| format!("process {pid} is gone"));
+        let mut cpu = HostCpu::default();
+        for side in &self.sides {
+            for card in lock(&side.cards).iter() {
+                cpu.emulator_ms += used(card.pid())?;
+            }
+            if let Some(pid) = *lock(&side.qemu) {
+                cpu.qemu_ms += used(pid)?;
+            }
+        }
+        Ok(cpu)
     }
 
     fn monitor<T>(
