@@ -38,9 +38,18 @@ impl Traffic {
     }
 }
 
-/// Traffic of one direction, by destination.
+/// Upper ends of the size classes of the RFC 2819 group, in bytes with FCS.
+pub const SIZE_CLASSES: [usize; 10] = [64, 127, 255, 511, 1023, 1518, 2047, 4095, 8191, 10239];
+/// Length of the frame check sequence, which the model does not keep, in bytes.
+const FCS_LEN: usize = 4;
+
+/// Traffic of one direction, by destination, size and priority.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Direction {
+    /// Frames of each of the [`SIZE_CLASSES`].
+    pub sizes: [u64; SIZE_CLASSES.len()],
+    /// By priority: that of the VLAN tag, 0 without one.
+    pub priorities: [Traffic; 8],
     /// RoCE to one address.
     pub ib_unicast: Traffic,
     /// RoCE to a group.
@@ -68,6 +77,18 @@ impl Direction {
             (false, true) => &mut self.eth_multicast,
         };
         kind.add(frame.len());
+        let len = frame.len() + FCS_LEN;
+        let class = SIZE_CLASSES.iter().position(|most| len <= *most);
+        if let Some(class) = class.and_then(|class| self.sizes.get_mut(class)) {
+            *class += 1;
+        }
+        let priority = match frame.get(12..15) {
+            Some([0x81, 0x00, tci]) => tci >> 5,
+            _ => 0,
+        };
+        if let Some(one) = self.priorities.get_mut(usize::from(priority)) {
+            one.add(frame.len());
+        }
     }
 
     /// Everything.

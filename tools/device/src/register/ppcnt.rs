@@ -41,10 +41,13 @@ fn read(hca: &mut Hca, input: &[u8], output: &mut [u8]) -> Result<(), Refused> {
     match group {
         raw::MLX5_IEEE_802_3_COUNTERS_GROUP => ieee(set, &rx, &tx),
         raw::MLX5_RFC_2863_COUNTERS_GROUP => rfc2863(set, &rx, &tx),
-        raw::MLX5_RFC_2819_COUNTERS_GROUP
-        | raw::MLX5_RFC_3635_COUNTERS_GROUP
+        raw::MLX5_RFC_2819_COUNTERS_GROUP => rfc2819(set, &rx),
+        raw::MLX5_PER_PRIORITY_COUNTERS_GROUP => {
+            let priority = input.get(field!(ppcnt_reg, prio_tc));
+            priorities(set, priority, &rx, &tx)?;
+        }
+        raw::MLX5_RFC_3635_COUNTERS_GROUP
         | raw::MLX5_ETHERNET_EXTENDED_COUNTERS_GROUP
-        | raw::MLX5_PER_PRIORITY_COUNTERS_GROUP
         | raw::MLX5_PER_TRAFFIC_CLASS_COUNTERS_GROUP
         | raw::MLX5_PHYSICAL_LAYER_COUNTERS_GROUP => {}
         other => refuse!(BadParam, 0x51, "PPCNT: group {other:#x} is not offered"),
@@ -162,4 +165,125 @@ fn rfc2863(set: &mut [u8], rx: &Direction, tx: &Direction) {
         if_out_broadcast_pkts_low,
         tx_bc.packets
     );
+}
+
+/// What came in, by size.
+fn rfc2819(set: &mut [u8], rx: &Direction) {
+    let Some(mut set) = Mut::<ifc::eth_2819_cntrs_grp_data_layout>::new(set) else {
+        return;
+    };
+    macro_rules! put {
+        ($high:ident, $low:ident, $value:expr) => {
+            wide(
+                &mut set,
+                field!(eth_2819_cntrs_grp_data_layout, $high),
+                field!(eth_2819_cntrs_grp_data_layout, $low),
+                $value,
+            )
+        };
+    }
+    let (multicast, broadcast) = group(rx);
+    put!(
+        ether_stats_octets_high,
+        ether_stats_octets_low,
+        rx.total().octets
+    );
+    put!(
+        ether_stats_pkts_high,
+        ether_stats_pkts_low,
+        rx.total().packets
+    );
+    put!(
+        ether_stats_broadcast_pkts_high,
+        ether_stats_broadcast_pkts_low,
+        broadcast.packets
+    );
+    put!(
+        ether_stats_multicast_pkts_high,
+        ether_stats_multicast_pkts_low,
+        multicast.packets
+    );
+    let [s64, s127, s255, s511, s1023, s1518, s2047, s4095, s8191, s10239] = rx.sizes;
+    put!(
+        ether_stats_pkts64octets_high,
+        ether_stats_pkts64octets_low,
+        s64
+    );
+    put!(
+        ether_stats_pkts65to127octets_high,
+        ether_stats_pkts65to127octets_low,
+        s127
+    );
+    put!(
+        ether_stats_pkts128to255octets_high,
+        ether_stats_pkts128to255octets_low,
+        s255
+    );
+    put!(
+        ether_stats_pkts256to511octets_high,
+        ether_stats_pkts256to511octets_low,
+        s511
+    );
+    put!(
+        ether_stats_pkts512to1023octets_high,
+        ether_stats_pkts512to1023octets_low,
+        s1023
+    );
+    put!(
+        ether_stats_pkts1024to1518octets_high,
+        ether_stats_pkts1024to1518octets_low,
+        s1518
+    );
+    put!(
+        ether_stats_pkts1519to2047octets_high,
+        ether_stats_pkts1519to2047octets_low,
+        s2047
+    );
+    put!(
+        ether_stats_pkts2048to4095octets_high,
+        ether_stats_pkts2048to4095octets_low,
+        s4095
+    );
+    put!(
+        ether_stats_pkts4096to8191octets_high,
+        ether_stats_pkts4096to8191octets_low,
+        s8191
+    );
+    put!(
+        ether_stats_pkts8192to10239octets_high,
+        ether_stats_pkts8192to10239octets_low,
+        s10239
+    );
+}
+
+/// What passed with one priority.
+fn priorities(
+    set: &mut [u8],
+    priority: u64,
+    rx: &Direction,
+    tx: &Direction,
+) -> Result<(), Refused> {
+    // CAST: five bits.
+    let of = |direction: &Direction| direction.priorities.get(priority as usize).copied();
+    let (Some(rx), Some(tx)) = (of(rx), of(tx)) else {
+        refuse!(BadParam, 0x52, "PPCNT: priority {priority}");
+    };
+    let Some(mut set) = Mut::<ifc::eth_per_prio_grp_data_layout>::new(set) else {
+        return Ok(());
+    };
+    macro_rules! put {
+        ($high:ident, $low:ident, $value:expr) => {
+            wide(
+                &mut set,
+                field!(eth_per_prio_grp_data_layout, $high),
+                field!(eth_per_prio_grp_data_layout, $low),
+                $value,
+            )
+        };
+    }
+    put!(rx_octets_high, rx_octets_low, rx.octets);
+    put!(rx_frames_high, rx_frames_low, rx.packets);
+    put!(tx_octets_high, tx_octets_low, tx.octets);
+    put!(tx_frames_high, tx_frames_low, tx.packets);
+    Ok(())
 }
