@@ -2,18 +2,9 @@
 # Two guests with the stock drivers, two cards, one cable.
 . ./ktap.sh
 . ./stock.subr
+. ./wire.subr
 
-here=192.0.2.1
-there=192.0.2.2
-
-# there_do COMMAND...: in the peer, with the helpers at hand.
-there_do() { peer "cd /job/tests; . ./ktap.sh; . ./stock.subr; set -e; $*"; }
-
-suite_setup() {
-	there_do "stock_up $there; within 10 stock_gid_index $there"
-	stock_up $here
-	within 10 stock_gid_index $here
-}
+suite_setup() { wire_up; }
 
 test_ping() {
 	within 20 ping -c 1 -W 1 $there
@@ -25,14 +16,12 @@ test_ping() {
 pingpong_across() {
 	options="-e -n 200"
 	[ "$1" != rc ] || options="$options -c"
-	# One line: the bench takes one line as one request.
-	server="ibv_$1_pingpong -d \$(stock_ibdev) -g \$(stock_gid_index $there) $options"
-	there_do "rm -f /tmp/verdict; ($server >/tmp/pingpong 2>&1; echo \$? >/tmp/verdict) >/dev/null 2>&1 & within 20 stock_listening"
+	wire_serve "ibv_$1_pingpong -d \$(stock_ibdev) -g \$(stock_gid_index $there) $options"
 	"ibv_$1_pingpong" -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" $options $there || {
-		note "the server says: $(there_do "cat /tmp/pingpong; ss -tan 'sport = :18515'")"
+		note "the server says: $(there_do "cat /tmp/server; ss -tan 'sport = :18515'")"
 		fail "the client failed"
 	}
-	there_do "within 10 test -e /tmp/verdict; cat /tmp/pingpong; exit \$(cat /tmp/verdict)"
+	wire_verdict || fail "the server failed"
 }
 
 test_rc_pingpong_across() { pingpong_across rc; }
@@ -53,9 +42,6 @@ test_pulled_cable_takes_the_carrier() {
 	within 20 ping -c 1 -W 1 $there
 }
 
-test_no_complaints() {
-	is "$(dmesg | grep -E 'WARNING|BUG|Call Trace|cqe dump|mlx5.*(fail|error)' || :)" "" "kernel log here"
-	is "$(peer "dmesg | grep -E 'WARNING|BUG|Call Trace|cqe dump|mlx5.*(fail|error)' || :")" "" "kernel log there"
-}
+test_no_complaints() { wire_no_complaints; }
 
 ktap_main "$@"
