@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run prepare tools modules install test shell check clean
+.PHONY: help run prepare tools modules install test bench fuzz shell check clean
 
 RMLX5_T0 := $(shell date +%s)
 export RMLX5_T0
@@ -37,6 +37,10 @@ test: tools modules ## all tests; T=suite or T='suite/case*' a part, T=list show
 
 bench: tools modules ## what a bind costs with rmlx5 and stock mlx5_core, and data on the card and on rdma_rxe; B=bind or B=data
 	@$(vm) bench $(B)
+
+fuzz: prepare ## random input for cxemu, with executions and seed; T=target SECONDS=60 SEED=
+	@cd tools && ../$(in-root) cargo run --quiet --release --locked --target-dir ../build/target -p fuzz -- $(T) \
+		--seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED)) --artifacts ../build
 
 shell: tools ## a shell in a guest with a card; ARGS='--module --profile small --no-card'
 	@$(vm) shell $(ARGS)

@@ -291,10 +291,15 @@ fn hex(raw: &[u8]) -> String {
 
 /// Up to 64 bits at any bit offset; bits behind the end read as zero.
 pub fn bits_at(bytes: &[u8], at: u32, bits: u32) -> u64 {
-    (at..at + bits).fold(0, |value, bit| {
-        let byte = bytes.get(bit as usize / 8).copied().unwrap_or(0);
-        value << 1 | u64::from(byte >> (7 - bit % 8) & 1)
-    })
+    let end = at + bits;
+    // At most nine bytes have a part in it.
+    let all = (at / 8..end.div_ceil(8)).fold(0u128, |all, index| {
+        let byte = bytes.get(index as usize).copied().unwrap_or(0);
+        all << 8 | u128::from(byte)
+    });
+    let value = all >> (end.next_multiple_of(8) - end);
+    // CAST: masked to 64 bits or fewer.
+    (value & ((1 << bits) - 1)) as u64
 }
 
 /// Writes up to 64 bits at any bit offset; bits behind the end are dropped.

@@ -77,6 +77,8 @@ impl Request {
 /// A card and a driver.
 pub struct World {
     pub driver: Driver,
+    /// What was run, oldest first.
+    pub log: Vec<Request>,
 }
 
 impl World {
@@ -98,11 +100,15 @@ impl World {
             }
             Needs::Init => driver.bring_up(),
         }
-        Self { driver }
+        Self {
+            driver,
+            log: Vec::new(),
+        }
     }
 
     /// Runs a request; status and reason.
     pub fn run(&mut self, request: &Request) -> (Status, u16, Answer) {
+        self.log.push(request.clone());
         loop {
             let (driver, out) = (&mut self.driver, request.out_len);
             driver.post(0, &request.bytes, out);
