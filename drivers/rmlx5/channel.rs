@@ -14,14 +14,18 @@ pub(crate) mod backoff;
 mod connect;
 mod control;
 pub(crate) mod endpoint;
+mod exchange;
+pub(crate) mod fault;
 pub(crate) mod files;
 pub(crate) mod flow;
 pub(crate) mod handshake;
 mod hardware;
+pub(crate) mod knobs;
 pub(crate) mod latency;
 pub(crate) mod layout;
 pub(crate) mod letter;
 mod memory;
+pub(crate) mod op;
 pub(crate) mod options;
 pub(crate) mod patience;
 pub(crate) mod pattern;
@@ -63,10 +67,7 @@ use kernel_ext::workqueue::{
 use self::{
     backoff::Backoff,
     connect::Connection,
-    flow::{
-        Flow,
-        Ticket, //
-    },
+    flow::Flow,
     handshake::Handshake,
     hardware::{
         Hardware,
@@ -74,6 +75,7 @@ use self::{
     },
     letter::Mailbox,
     memory::Area,
+    op::Ticket,
     peer::Peer,
     recover::{
         Breakage,

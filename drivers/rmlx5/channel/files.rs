@@ -21,10 +21,8 @@ use kernel_ext::debugfs::{
 use super::{
     endpoint::Endpoint,
     options::Options,
-    set::{
-        Channels,
-        Trouble, //
-    }, //
+    run::Trouble,
+    set::Channels, //
 };
 
 struct Selftest(Arc<Channels>);

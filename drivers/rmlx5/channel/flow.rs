@@ -7,76 +7,14 @@
 //! is known). Jobs of different slots overlap, and so the send queue is kept filled.
 
 use super::{
+    fault::{check_received, Fault},
     layout::{self, MAX_SLOTS},
+    op::{Op, Ticket},
     options::Options,
     pattern::{Key, Mismatch, Stream},
     tally::Tally,
 };
 use crate::wq::{Remote, Request, Sge};
-
-/// Kind of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
-    /// RDMA WRITE.
-    Write,
-    /// RDMA READ.
-    Read,
-    /// SEND.
-    Send,
-    /// SEND with immediate data.
-    SendImm,
-    /// Atomic FETCH_ADD.
-    FetchAdd,
-}
-
-impl Op {
-    /// All kinds, in the order in which a job does them.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Write,
-        Self::Read,
-        Self::Send,
-        Self::SendImm,
-        Self::FetchAdd,
-    ];
-
-    /// Name for reports.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Write => "WRITE",
-            Self::Read => "READ",
-            Self::Send => "SEND",
-            Self::SendImm => "SEND_IMM",
-            Self::FetchAdd => "FETCH_ADD",
-        }
-    }
-
-    /// Whether doing it twice is the same as doing it once. If not, an operation that was under
-    /// way when the connection broke is indeterminate.
-    pub(crate) const fn can_repeat(self) -> bool {
-        matches!(self, Self::Write | Self::Read)
-    }
-
-    const fn next(self) -> Option<Self> {
-        match self {
-            Self::Write => Some(Self::Read),
-            Self::Read => Some(Self::Send),
-            Self::Send => Some(Self::SendImm),
-            Self::SendImm => Some(Self::FetchAdd),
-            Self::FetchAdd => None,
-        }
-    }
-}
-
-/// Which posted WQE is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ticket {
-    /// The current operation of a slot's job.
-    Job { slot: u8, op: Op },
-    /// The WRITE that gives the other end's counter its first value.
-    Counter,
-    /// A WRITE with a key that does not exist, asked for to break the connection.
-    BadKey,
-}
 
 /// Memory of a channel. Offsets are those of [`layout`], inside the local MR.
 pub(crate) trait Memory {
@@ -107,55 +45,6 @@ pub(crate) struct Link {
     pub(crate) receiving: Stream,
     /// Atomics work, in the byte order of the host.
     pub(crate) atomic: bool,
-}
-
-/// A byte or a value that is not what it must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// A message differs.
-    Data {
-        what: &'static str,
-        sequence: u64,
-        mismatch: Mismatch,
-    },
-    /// A counter had another value.
-    Counter { want: u64, found: u64 },
-    /// Immediate data differ.
-    Immediate {
-        sequence: u64,
-        want: u32,
-        found: u32,
-    },
-    /// A message of impossible length.
-    Length { sequence: u64, found: u32 },
-}
-
-impl core::fmt::Display for Fault {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Data {
-                what,
-                sequence,
-                mismatch,
-            } => write!(
-                f,
-                "{what} {sequence}: byte {} is {:#04x}, must be {:#04x}",
-                mismatch.at, mismatch.found, mismatch.want
-            ),
-            Self::Counter { want, found } => {
-                write!(f, "FETCH_ADD returned {found:#x}, must be {want:#x}")
-            }
-            Self::Immediate {
-                sequence,
-                want,
-                found,
-            } => write!(
-                f,
-                "SEND {sequence}: immediate {found:#x}, must be {want:#x}"
-            ),
-            Self::Length { sequence, found } => write!(f, "SEND {sequence}: {found} bytes"),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -538,37 +427,6 @@ impl Flow {
                 })
             });
         }
-    }
-}
-
-fn check_received(
-    link: &Link,
-    sequence: u64,
-    slot: u32,
-    len: u32,
-    immediate: Option<u32>,
-    memory: &impl Memory,
-) -> Result<(), Fault> {
-    if !(layout::MIN_MESSAGE..=layout::RECV_BYTES).contains(&len) || slot >= layout::WQES {
-        return Err(Fault::Length {
-            sequence,
-            found: len,
-        });
-    }
-    let key = link.receiving.key(sequence, len);
-    let at = layout::RECEIVE + slot * layout::RECV_BYTES;
-    memory.check(at, key, len).map_err(|mismatch| Fault::Data {
-        what: "SEND",
-        sequence,
-        mismatch,
-    })?;
-    match immediate {
-        Some(found) if found != key.immediate() => Err(Fault::Immediate {
-            sequence,
-            want: key.immediate(),
-            found,
-        }),
-        _ => Ok(()),
     }
 }
 

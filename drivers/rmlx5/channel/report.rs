@@ -13,8 +13,8 @@ use super::{
         Gid,
         Mac, //
     },
-    flow::Op,
     latency::Histogram,
+    op::Op,
     set::Channels,
     tally::Tally,
     Core, //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A self-test run, shared by the channels that take part.
+//! A self-test run, shared by the channels that take part, and how they come and go.
 
 use kernel::{
     prelude::*,
@@ -16,7 +16,13 @@ use kernel::{
 };
 use kernel_ext::time::now_ns;
 
-use super::options::Options;
+use super::{
+    options::Options,
+    set::Channels,
+    tally::Tally,
+    Core, //
+};
+use crate::cq::Moderation;
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
@@ -74,5 +80,119 @@ impl Run {
             end => end,
         };
         end.saturating_sub(self.started)
+    }
+}
+
+/// Trouble that a person can make for a channel.
+#[derive(Clone, Copy)]
+pub(super) enum Trouble {
+    /// Its QP goes to ERROR (2ERR).
+    Error,
+    /// It does not tell the device any more which CQEs it has read, until the CQ overruns.
+    Overrun,
+}
+
+impl Channels {
+    /// Begins a self-test. `EBUSY` while one runs. Sleeps.
+    pub(crate) fn start_run(&self, options: Options) -> Result {
+        let mut set = self.set.lock();
+        if set.run.as_ref().is_some_and(|run| run.is_active()) {
+            return Err(EBUSY);
+        }
+        self.provision(&mut set)?;
+        let run = Run::new(options)?;
+        set.retired.clear();
+        set.retired_channels = 0;
+        for channel in set.channels.iter() {
+            channel.core.enter(&run);
+        }
+        set.run = Some(run);
+        for channel in set.channels.iter() {
+            channel.wake();
+        }
+        Ok(())
+    }
+
+    /// Ends a self-test early; what is under way finishes.
+    pub(crate) fn stop_run(&self) {
+        for channel in self.set.lock().channels.iter() {
+            channel.core.stop();
+            channel.wake();
+        }
+    }
+
+    /// Makes trouble for a channel, to see it come back. Sleeps.
+    pub(super) fn make(&self, trouble: Trouble, index: usize) -> Result {
+        let set = self.set.lock();
+        self.must_be_up()?;
+        let channel = set.channels.get(index).ok_or(EINVAL)?;
+        channel.core.make(trouble)?;
+        channel.wake();
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Takes part in a run from now on.
+    pub(super) fn enter(&self, run: &Arc<Run>) {
+        let mut inner = self.inner.lock();
+        let events = self.events.load(Relaxed);
+        run.enter();
+        inner.flow.start(run.options);
+        inner.entered = true;
+        inner.completions = 0;
+        inner.malformed = 0;
+        inner.events_before = events;
+        inner.run = Some(run.clone());
+        let (period_us, count) = run.options.moderation;
+        let moderation = Moderation { period_us, count };
+        if moderation != inner.moderation {
+            if let Some(hw) = &inner.hw {
+                if let Err(error) = hw.cq.moderate(&self.device.cmd, moderation) {
+                    dev_warn!(
+                        self.device.pdev,
+                        "channel {}: moderation: {}\n",
+                        self.index,
+                        error
+                    );
+                    return;
+                }
+            }
+            inner.moderation = moderation;
+        }
+    }
+
+    fn make(&self, trouble: Trouble) -> Result {
+        let mut inner = self.inner.lock();
+        match trouble {
+            // Everything that is posted is flushed, and that is how the channel finds out.
+            Trouble::Error => {
+                let hw = inner.hw.as_mut().ok_or(ENODEV)?;
+                hw.qp.fail(&self.device.cmd)
+            }
+            Trouble::Overrun => {
+                inner.mute = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Begins nothing new.
+    pub(super) fn stop(&self) {
+        self.inner.lock().flow.stop();
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.flow.is_done()
+    }
+
+    /// Adds the account of this channel to that of those that are gone, and leaves the run.
+    pub(super) fn hand_over(&self, retired: &mut Tally) {
+        let mut inner = self.inner.lock();
+        retired.merge(&inner.flow.tally);
+        inner.flow.abandon();
+        inner.finish_run();
     }
 }

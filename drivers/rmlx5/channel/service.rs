@@ -12,7 +12,7 @@ use kernel::{
 use kernel_ext::time::now_ns;
 
 use super::{
-    flow::Fault,
+    fault::Fault,
     layout,
     options::Mode,
     recover::Cause,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Account of one channel's run.
 
-use super::{flow::Op, latency::Histogram};
+use super::{latency::Histogram, op::Op};
 
 /// Count of one kind of operation.
 #[derive(Clone, Copy)]

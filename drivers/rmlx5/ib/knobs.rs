@@ -20,7 +20,7 @@ use super::{
     Data,
     Verbs, //
 };
-use crate::channel::set::Refusal;
+use crate::channel::knobs::Refusal;
 
 type Owner = DataOf<Verbs>;
 

@@ -37,6 +37,8 @@ pub(crate) mod channel {
     pub(crate) mod backoff;
     #[path = "../../../../drivers/rmlx5/channel/endpoint.rs"]
     pub(crate) mod endpoint;
+    #[path = "../../../../drivers/rmlx5/channel/fault.rs"]
+    pub(crate) mod fault;
     #[path = "../../../../drivers/rmlx5/channel/flow.rs"]
     pub(crate) mod flow;
     #[path = "../../../../drivers/rmlx5/channel/handshake.rs"]
@@ -47,6 +49,8 @@ pub(crate) mod channel {
     pub(crate) mod layout;
     #[path = "../../../../drivers/rmlx5/channel/letter.rs"]
     pub(crate) mod letter;
+    #[path = "../../../../drivers/rmlx5/channel/op.rs"]
+    pub(crate) mod op;
     #[path = "../../../../drivers/rmlx5/channel/options.rs"]
     pub(crate) mod options;
     #[path = "../../../../drivers/rmlx5/channel/patience.rs"]

@@ -3,8 +3,10 @@
 
 use crate::{
     channel::{
-        flow::{Fault, Flow, Link, Memory, Op, Ticket},
+        fault::Fault,
+        flow::{Flow, Link, Memory},
         layout,
+        op::{Op, Ticket},
         options::Options,
         pattern::{Key, Mismatch, Stream},
     },
