@@ -278,7 +278,16 @@ pub(super) fn request(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[
             let timer = Verdict::Rnr(qp.attr.min_rnr_nak);
             verdict(qp, psn, timer);
         }
-        Err(End::Nak(nak, syndrome)) => refuse(hca, qp, psn, nak, syndrome),
+        Err(End::Nak(nak, syndrome)) => {
+            tracing::error!(
+                "QP {:#x}: {:?} of {} bytes, PSN {psn:?}, refused: {nak:?}; open: {:?}",
+                qp.qpn,
+                headers.bth.opcode.operation,
+                payload.len(),
+                qp.responder.open
+            );
+            refuse(hca, qp, psn, nak, syndrome);
+        }
     }
     if answer(hca, qp, super::BURST) {
         hca.sched.push(Work::Qp(qp.qpn));
@@ -357,7 +366,6 @@ fn duplicate(hca: &mut Hca, qp: &mut Qp, headers: &Headers) {
 
 /// Refuses a request; the QP fails when this and all earlier answers are out.
 fn refuse(hca: &mut Hca, qp: &mut Qp, psn: Psn, nak: Nak, syndrome: Option<Syndrome>) {
-    tracing::error!("QP {:#x}: request refused: {nak:?}", qp.qpn);
     let msn = qp.responder.msn;
     qp.responder.answers.push_back(Answer::Verdict {
         psn,
