@@ -23,8 +23,8 @@ const PAGE: u64 = 4096;
 const FIRST: u64 = 0x1_0000;
 
 /// How long a line is held while nothing else happens. Stores of one copy come some microseconds
-/// apart.
-pub const HOLD: Duration = Duration::from_micros(200);
+/// apart, more on a busy host.
+pub const HOLD: Duration = Duration::from_micros(500);
 
 /// One access to BAR0.
 #[derive(Clone, Debug, PartialEq, Eq)]
