@@ -8,13 +8,22 @@
 #include <linux/cpumask.h>
 #include <linux/device.h>
 #include <linux/dma-mapping.h>
+#include <linux/etherdevice.h>
+#include <linux/ethtool.h>
 #include <linux/gfp.h>
+#include <linux/if_vlan.h>
 #include <linux/interrupt.h>
+#include <linux/ipv6.h>
 #include <linux/mutex.h>
+#include <linux/netdevice.h>
 #include <linux/pci.h>
+#include <linux/rtnetlink.h>
+#include <linux/skbuff.h>
+#include <linux/tcp.h>
 #include <linux/timekeeping.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
+#include <net/page_pool/helpers.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -78,6 +87,41 @@ unsigned int rmlx5_helper_dma_get_max_seg_size(struct device *dev)
 	return dma_get_max_seg_size(dev);
 }
 
+dma_addr_t rmlx5_helper_dma_map_single(struct device *dev, void *ptr,
+				       size_t size,
+				       enum dma_data_direction dir)
+{
+	return dma_map_single(dev, ptr, size, dir);
+}
+
+void rmlx5_helper_dma_sync_single_for_cpu(struct device *dev, dma_addr_t addr,
+					  size_t size,
+					  enum dma_data_direction dir)
+{
+	dma_sync_single_for_cpu(dev, addr, size, dir);
+}
+
+void rmlx5_helper_dma_sync_single_for_device(struct device *dev,
+					     dma_addr_t addr, size_t size,
+					     enum dma_data_direction dir)
+{
+	dma_sync_single_for_device(dev, addr, size, dir);
+}
+
+/* linux/etherdevice.h */
+
+void rmlx5_helper_eth_hw_addr_set(struct net_device *dev, const u8 *addr)
+{
+	eth_hw_addr_set(dev, addr);
+}
+
+/* linux/ethtool.h: macros that rust/ext/net/ethtool.rs has as numbers */
+
+static_assert(BIT(0) == ETHTOOL_COALESCE_RX_USECS);
+static_assert(BIT(1) == ETHTOOL_COALESCE_RX_MAX_FRAMES);
+static_assert(BIT(4) == ETHTOOL_COALESCE_TX_USECS);
+static_assert(BIT(5) == ETHTOOL_COALESCE_TX_MAX_FRAMES);
+
 /* linux/gfp.h, linux/mm.h */
 
 struct page *rmlx5_helper_alloc_pages_node(int nid, gfp_t gfp,
@@ -91,7 +135,33 @@ void *rmlx5_helper_page_address(const struct page *page)
 	return page_address(page);
 }
 
+/* linux/if_vlan.h */
+
+/* A tag that the device has to send, -1 for none. */
+int rmlx5_helper_skb_vlan_tag(const struct sk_buff *skb, u16 *proto)
+{
+	if (!skb_vlan_tag_present(skb))
+		return -1;
+	*proto = ntohs(skb->vlan_proto);
+	return skb_vlan_tag_get(skb);
+}
+
+void rmlx5_helper_skb_put_ctag(struct sk_buff *skb, u16 tag)
+{
+	__vlan_hwaccel_put_tag(skb, htons(ETH_P_8021Q), tag);
+}
+
 /* linux/interrupt.h */
+
+void rmlx5_helper_local_bh_disable(void)
+{
+	local_bh_disable();
+}
+
+void rmlx5_helper_local_bh_enable(void)
+{
+	local_bh_enable();
+}
 
 int rmlx5_helper_irq_set_affinity_and_hint(unsigned int irq,
 					   const struct cpumask *mask)
@@ -103,6 +173,152 @@ int rmlx5_helper_irq_update_affinity_hint(unsigned int irq,
 					  const struct cpumask *mask)
 {
 	return irq_update_affinity_hint(irq, mask);
+}
+
+/* linux/netdevice.h */
+
+void *rmlx5_helper_netdev_priv(struct net_device *dev)
+{
+	return netdev_priv(dev);
+}
+
+void rmlx5_helper_set_netdev_dev(struct net_device *dev, struct device *parent)
+{
+	SET_NETDEV_DEV(dev, parent);
+}
+
+/* The driver filters the unicast addresses of the list. */
+void rmlx5_helper_set_unicast_filter(struct net_device *dev)
+{
+	dev->priv_flags |= IFF_UNICAST_FLT;
+}
+
+void rmlx5_helper_dev_hold(struct net_device *dev)
+{
+	dev_hold(dev);
+}
+
+void rmlx5_helper_dev_put(struct net_device *dev)
+{
+	dev_put(dev);
+}
+
+bool rmlx5_helper_netif_running(const struct net_device *dev)
+{
+	return netif_running(dev);
+}
+
+bool rmlx5_helper_netif_carrier_ok(const struct net_device *dev)
+{
+	return netif_carrier_ok(dev);
+}
+
+bool rmlx5_helper_netif_device_present(const struct net_device *dev)
+{
+	return netif_device_present(dev);
+}
+
+void rmlx5_helper_netif_tx_start_all_queues(struct net_device *dev)
+{
+	netif_tx_start_all_queues(dev);
+}
+
+void rmlx5_helper_netif_tx_disable(struct net_device *dev)
+{
+	netif_tx_disable(dev);
+}
+
+void rmlx5_helper_netif_napi_add(struct net_device *dev,
+				 struct napi_struct *napi,
+				 int (*poll)(struct napi_struct *, int))
+{
+	netif_napi_add(dev, napi, poll);
+}
+
+void rmlx5_helper_netif_napi_del(struct napi_struct *napi)
+{
+	netif_napi_del(napi);
+}
+
+void rmlx5_helper_napi_schedule(struct napi_struct *napi)
+{
+	napi_schedule(napi);
+}
+
+void rmlx5_helper_napi_gro_receive(struct napi_struct *napi,
+				   struct sk_buff *skb)
+{
+	napi_gro_receive(napi, skb);
+}
+
+void rmlx5_helper_rtnl_lock(void)
+{
+	rtnl_lock();
+}
+
+void rmlx5_helper_rtnl_unlock(void)
+{
+	rtnl_unlock();
+}
+
+/* Transmit queues by number; the caller has checked it. */
+
+void rmlx5_helper_netdev_queue_stop(struct net_device *dev, unsigned int queue)
+{
+	netif_tx_stop_queue(netdev_get_tx_queue(dev, queue));
+}
+
+bool rmlx5_helper_netdev_queue_stopped(struct net_device *dev,
+				       unsigned int queue)
+{
+	return netif_tx_queue_stopped(netdev_get_tx_queue(dev, queue));
+}
+
+void rmlx5_helper_netdev_queue_wake(struct net_device *dev, unsigned int queue)
+{
+	netif_tx_wake_queue(netdev_get_tx_queue(dev, queue));
+}
+
+bool rmlx5_helper_netdev_queue_sent(struct net_device *dev, unsigned int queue,
+				    unsigned int bytes, bool more)
+{
+	return __netdev_tx_sent_queue(netdev_get_tx_queue(dev, queue), bytes,
+				      more);
+}
+
+void rmlx5_helper_netdev_queue_completed(struct net_device *dev,
+					 unsigned int queue,
+					 unsigned int packets,
+					 unsigned int bytes)
+{
+	netdev_tx_completed_queue(netdev_get_tx_queue(dev, queue), packets,
+				  bytes);
+}
+
+void rmlx5_helper_netdev_queue_reset(struct net_device *dev,
+				     unsigned int queue)
+{
+	netdev_tx_reset_queue(netdev_get_tx_queue(dev, queue));
+}
+
+bool rmlx5_helper_netdev_xmit_more(void)
+{
+	return netdev_xmit_more();
+}
+
+/* Copies up to room addresses of a list; how many there are in all. */
+unsigned int rmlx5_helper_hw_addr_list(struct netdev_hw_addr_list *list,
+				       u8 *to, unsigned int room)
+{
+	struct netdev_hw_addr *ha;
+	unsigned int n = 0;
+
+	netdev_hw_addr_list_for_each(ha, list) {
+		if (n < room)
+			ether_addr_copy(to + n * ETH_ALEN, ha->addr);
+		n++;
+	}
+	return n;
 }
 
 /* linux/pci.h */
@@ -120,6 +336,166 @@ int rmlx5_helper_pci_channel_offline(struct pci_dev *pdev)
 struct pci_dev *rmlx5_helper_pci_upstream_bridge(struct pci_dev *dev)
 {
 	return pci_upstream_bridge(dev);
+}
+
+/* linux/skbuff.h */
+
+void rmlx5_helper_skb_free(struct sk_buff *skb)
+{
+	dev_kfree_skb_any(skb);
+}
+
+unsigned int rmlx5_helper_skb_headlen(const struct sk_buff *skb)
+{
+	return skb_headlen(skb);
+}
+
+unsigned int rmlx5_helper_skb_nr_frags(const struct sk_buff *skb)
+{
+	return skb_shinfo(skb)->nr_frags;
+}
+
+unsigned int rmlx5_helper_skb_frag_size(const struct sk_buff *skb,
+					unsigned int n)
+{
+	return skb_frag_size(&skb_shinfo(skb)->frags[n]);
+}
+
+dma_addr_t rmlx5_helper_skb_frag_dma_map(struct device *dev,
+					 const struct sk_buff *skb,
+					 unsigned int n)
+{
+	const skb_frag_t *frag = &skb_shinfo(skb)->frags[n];
+
+	return skb_frag_dma_map(dev, frag, 0, skb_frag_size(frag),
+				DMA_TO_DEVICE);
+}
+
+bool rmlx5_helper_skb_may_pull(struct sk_buff *skb, unsigned int len)
+{
+	return pskb_may_pull(skb, len);
+}
+
+int rmlx5_helper_skb_linearize(struct sk_buff *skb)
+{
+	return skb_linearize(skb);
+}
+
+bool rmlx5_helper_skb_csum_partial(const struct sk_buff *skb)
+{
+	return skb->ip_summed == CHECKSUM_PARTIAL;
+}
+
+/* Payload of a segment, 0 when the packet is one frame. */
+unsigned int rmlx5_helper_skb_gso_size(const struct sk_buff *skb)
+{
+	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : 0;
+}
+
+unsigned int rmlx5_helper_skb_gso_segs(const struct sk_buff *skb)
+{
+	return skb_shinfo(skb)->gso_segs;
+}
+
+/* Bytes of the headers that each segment of a GSO packet gets. */
+unsigned int rmlx5_helper_skb_gso_headers(const struct sk_buff *skb)
+{
+	if (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4)
+		return skb_transport_offset(skb) + sizeof(struct udphdr);
+	return skb_tcp_all_headers(skb);
+}
+
+/* Appends bytes to the linear part, if they fit. */
+bool rmlx5_helper_skb_append(struct sk_buff *skb, const void *from,
+			     unsigned int len)
+{
+	if (skb_is_nonlinear(skb) || len > skb_tailroom(skb))
+		return false;
+	skb_put_data(skb, from, len);
+	return true;
+}
+
+/*
+ * Copies bytes of the linear part. The length is checked here, so that no
+ * caller can read beyond it.
+ */
+bool rmlx5_helper_skb_copy_linear(const struct sk_buff *skb, u8 *to,
+				  unsigned int len)
+{
+	if (len > skb_headlen(skb))
+		return false;
+	memcpy(to, skb->data, len);
+	return true;
+}
+
+/* Appends a piece of a page of a pool, if there is room for one more. */
+bool rmlx5_helper_skb_add_page(struct sk_buff *skb, struct page *page,
+			       unsigned int off, unsigned int len,
+			       unsigned int truesize)
+{
+	if (skb_shinfo(skb)->nr_frags >= MAX_SKB_FRAGS)
+		return false;
+	skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, off, len,
+			truesize);
+	skb_mark_for_recycle(skb);
+	return true;
+}
+
+/* Takes the Ethernet header off a packet that dev received. */
+void rmlx5_helper_skb_received(struct sk_buff *skb, struct net_device *dev)
+{
+	skb->protocol = eth_type_trans(skb, dev);
+}
+
+bool rmlx5_helper_skb_is_multicast(const struct sk_buff *skb)
+{
+	return skb->pkt_type == PACKET_MULTICAST;
+}
+
+void rmlx5_helper_skb_csum_unnecessary(struct sk_buff *skb)
+{
+	skb->ip_summed = CHECKSUM_UNNECESSARY;
+}
+
+/*
+ * sum covers an IP datagram. It is of use only when nothing follows the
+ * datagram; whether it was.
+ */
+bool rmlx5_helper_skb_csum_complete(struct sk_buff *skb, u16 sum)
+{
+	struct ipv6hdr v6_space;
+	struct iphdr v4_space;
+
+	if (skb->protocol == htons(ETH_P_IP)) {
+		const struct iphdr *v4;
+
+		v4 = skb_header_pointer(skb, 0, sizeof(v4_space), &v4_space);
+		if (!v4 || ntohs(v4->tot_len) != skb->len)
+			return false;
+	} else if (skb->protocol == htons(ETH_P_IPV6)) {
+		const struct ipv6hdr *v6;
+
+		v6 = skb_header_pointer(skb, 0, sizeof(v6_space), &v6_space);
+		if (!v6 ||
+		    ntohs(v6->payload_len) + sizeof(*v6) != skb->len)
+			return false;
+	} else {
+		return false;
+	}
+	skb->csum = csum_unfold((__force __sum16)htons(sum));
+	skb->ip_summed = CHECKSUM_COMPLETE;
+	return true;
+}
+
+/* kind: 2 addresses, 3 addresses and ports (enum pkt_hash_types) */
+void rmlx5_helper_skb_set_hash(struct sk_buff *skb, u32 hash, unsigned int kind)
+{
+	skb_set_hash(skb, hash, kind);
+}
+
+void rmlx5_helper_skb_record_rx_queue(struct sk_buff *skb, u16 queue)
+{
+	skb_record_rx_queue(skb, queue);
 }
 
 /* linux/timekeeping.h */
@@ -143,6 +519,54 @@ struct workqueue_struct *rmlx5_helper_alloc_workqueue(const char *name,
 						      int max_active)
 {
 	return alloc_workqueue("%s", flags, max_active, name);
+}
+
+/* net/page_pool/helpers.h */
+
+/* A pool of single pages that the device writes to. */
+struct page_pool *rmlx5_helper_page_pool_new(struct net_device *netdev,
+					     struct device *dev, int node,
+					     unsigned int size,
+					     unsigned int queue)
+{
+	struct page_pool_params params = {
+		.flags = PP_FLAG_DMA_MAP | PP_FLAG_DMA_SYNC_DEV,
+		.pool_size = size,
+		.nid = node,
+		.dev = dev,
+		.netdev = netdev,
+		.queue_idx = queue,
+		.dma_dir = DMA_FROM_DEVICE,
+		.max_len = PAGE_SIZE,
+	};
+
+	return page_pool_create(&params);
+}
+
+void rmlx5_helper_page_pool_destroy(struct page_pool *pool)
+{
+	page_pool_destroy(pool);
+}
+
+struct page *rmlx5_helper_page_pool_alloc(struct page_pool *pool)
+{
+	return page_pool_dev_alloc_pages(pool);
+}
+
+dma_addr_t rmlx5_helper_page_pool_dma_addr(struct page *page)
+{
+	return page_pool_get_dma_addr(page);
+}
+
+void rmlx5_helper_page_pool_put(struct page_pool *pool, struct page *page)
+{
+	page_pool_put_full_page(pool, page, false);
+}
+
+void rmlx5_helper_page_pool_sync_for_cpu(struct page_pool *pool,
+					 struct page *page, u32 off, u32 len)
+{
+	page_pool_dma_sync_for_cpu(pool, page, off, len);
 }
 
 /* rdma/ib_verbs.h */

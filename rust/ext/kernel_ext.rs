@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`pci`] | [`pci::BoundDevice`], the claim all resources keep; driver trait with error handlers, sysfs groups and shutdown; BARs; MPS, MRRS and link report; saved state; AER |
 //! | [`rdma`] | RDMA devices: registration, attributes, contexts and protection domains, events |
+//! | [`net`] | network devices: registration, packets and who owns them, queues, polling, pages for receiving |
 //! | [`sysfs`] | typed attributes and groups |
 //! | [`global`] | a value that belongs to the module |
 //! | [`completion`] | completions with timeout and reinit |
@@ -28,6 +29,7 @@ pub mod debugfs;
 pub mod dma;
 pub mod global;
 pub mod irq;
+pub mod net;
 pub mod numa;
 pub mod pci;
 pub mod random;

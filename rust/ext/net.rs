@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Ethernet network devices.
+//!
+//! | module | offers |
+//! |---|---|
+//! | [`device`] | the device, [`Driver`], registration |
+//! | [`ethtool`] | what `ethtool` asks a driver |
+//! | [`skb`] | packets; a packet has one owner and is freed with it |
+//! | [`queue`] | transmit queues: stop, wake, byte queue limits |
+//! | [`inflight`] | packets that the hardware is sending, with their DMA mappings |
+//! | [`napi`] | polling |
+//! | [`pool`] | pages for received packets |
+//! | [`lock`] | the RTNL, and sections without softirqs |
+//!
+//! # Who owns a packet
+//!
+//! [`Driver::transmit`] gets an [`SkBuff`] and either keeps it (usually in an
+//! [`inflight::InFlight`]) or gives it back as [`Transmit::Busy`]. Dropping it frees it, so an error path
+//! that forgets a packet cannot leak it. A received packet is made by [`napi::Poll::alloc`] and goes away
+//! by [`napi::Poll::receive`].
+//!
+//! # Locking
+//!
+//! | function | context | locks of the core |
+//! |---|---|---|
+//! | [`Driver::open`], [`Driver::stop`], [`Driver::change_mtu`], [`Driver::set_address`], [`Driver::set_features`], [`Driver::rx_mode`], ethtool | process, sleeps | RTNL |
+//! | [`Driver::transmit`] | softirqs off | the queue's transmit lock: one call per queue at a time |
+//! | [`Driver::timeout`] | softirq | the queue's transmit lock |
+//! | [`Driver::stats`] | any, must not sleep | none |
+//! | [`napi::Poller::poll`] | softirq | one call per instance at a time |
+//!
+//! A plain spinlock that both [`Driver::transmit`] and a poller take is right; process context that takes
+//! it too first makes a [`lock::BhDisabled`].
+//!
+//! # Lifetime
+//!
+//! [`Registration`] owns device and driver data; dropping it closes the interface and waits for
+//! everybody who has a [`DeviceRef`], as the core does: a reference that is kept makes it wait and say so
+//! in the log, never a use after free.
+//!
+//! C headers: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h),
+//! [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
+
+pub mod device;
+pub mod ethtool;
+pub mod inflight;
+pub mod lock;
+pub mod napi;
+mod ops;
+pub mod pool;
+pub mod queue;
+pub mod skb;
+
+pub use device::{
+    Config, DeviceRef, Driver, Features, NetDevice, Registration, RxMode, Stats, Transmit,
+};
+pub use skb::SkBuff;
