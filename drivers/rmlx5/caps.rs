@@ -28,8 +28,10 @@ use crate::cmd::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     General = 0,
+    Ethernet = 1,
     Atomic = 3,
     Roce = 4,
+    NicFlowTable = 7,
 }
 
 /// What QUERY_HCA_CAP is about.
@@ -222,6 +224,16 @@ pub(crate) struct Caps {
     pub(crate) roce_source_port_min: u16,
     /// The last one.
     pub(crate) roce_source_port_max: u16,
+    /// The card is a network card: it has Ethernet queues and steers what it receives.
+    pub(crate) ethernet: bool,
+    /// log2 of the entries of the largest Ethernet work queue.
+    pub(crate) log_max_wq: u8,
+    /// log2 of the entries of the largest RQT.
+    pub(crate) log_max_rqt: u8,
+    /// Unicast addresses that the vport keeps.
+    pub(crate) max_unicast: u32,
+    /// Groups that the vport keeps.
+    pub(crate) max_multicast: u32,
     /// Ports; 1 is used.
     pub(crate) ports: u8,
     /// Frequency of the device's clock in kHz; 0 when unknown.
@@ -425,6 +437,20 @@ impl Caps {
             } else {
                 source_max
             },
+            ethernet: general.flag(field!(cmd_hca_cap, eth_net_offloads))
+                && general.flag(field!(cmd_hca_cap, nic_flow_table)),
+            log_max_wq: clamp8(general.get(field!(cmd_hca_cap, log_max_wq_sz)), 13),
+            log_max_rqt: clamp8(general.get(field!(cmd_hca_cap, log_max_rqt_size)), 8),
+            max_unicast: 1
+                << clamp8(
+                    general.get(field!(cmd_hca_cap, log_max_current_uc_list)),
+                    16,
+                ),
+            max_multicast: 1
+                << clamp8(
+                    general.get(field!(cmd_hca_cap, log_max_current_mc_list)),
+                    16,
+                ),
             ports: clamp8(at_least!(general, cmd_hca_cap.num_ports, 1), 2),
             clock_khz: general.get32(field!(cmd_hca_cap, device_frequency_khz)),
             no_page_requests: general.flag(field!(cmd_hca_cap, page_request_disable)),

@@ -26,11 +26,15 @@ pub(crate) enum Kind {
     Cq,
     Qp,
     Channel,
+    /// Send queue of the network interface.
+    Sq,
+    /// Receive queue of the network interface.
+    Rq,
 }
 
 impl Kind {
     /// All kinds, in the order of their counters.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Device,
         Self::Buffer,
         Self::Page,
@@ -42,6 +46,8 @@ impl Kind {
         Self::Cq,
         Self::Qp,
         Self::Channel,
+        Self::Sq,
+        Self::Rq,
     ];
 
     /// For logs and debugfs.
@@ -58,6 +64,8 @@ impl Kind {
             Self::Cq => "cq",
             Self::Qp => "qp",
             Self::Channel => "channel",
+            Self::Sq => "sq",
+            Self::Rq => "rq",
         }
     }
 

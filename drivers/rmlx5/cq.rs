@@ -312,13 +312,7 @@ impl Cq {
     /// The next completion. The caller tells the device by [`Cq::publish`] how far it got.
     pub(crate) fn poll(&mut self) -> Option<Cqe> {
         loop {
-            let at = self.ring.peek(self.consumer)?;
-            // The owner bit before the rest.
-            dma_mb(barrier::Read);
-            let mut bytes = [0u8; CQE_BYTES];
-            self.ring.buf.read(at, &mut bytes).ok()?;
-            self.consumer = self.consumer.plus(1);
-            match Cqe::parse(&bytes) {
+            match Cqe::parse(&self.next()?) {
                 Cqe::Resize => match self.next.take() {
                     // The device has left the old ring; its memory goes now.
                     Some(next) => self.ring = next,
@@ -327,6 +321,19 @@ impl Cq {
                 other => return Some(other),
             }
         }
+    }
+
+    /// The bytes of the next completion, for queues that are never resized and whose entries are
+    /// parsed elsewhere. As [`Cq::poll`] otherwise.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<[u8; CQE_BYTES]> {
+        let at = self.ring.peek(self.consumer)?;
+        // The owner bit before the rest.
+        dma_mb(barrier::Read);
+        let mut bytes = [0u8; CQE_BYTES];
+        self.ring.buf.read(at, &mut bytes).ok()?;
+        self.consumer = self.consumer.plus(1);
+        Some(bytes)
     }
 
     /// Whether [`Cq::poll`] would find something.

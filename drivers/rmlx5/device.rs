@@ -13,6 +13,13 @@ use kernel::{
     new_spinlock_irq,
     prelude::*,
     sync::{
+        atomic::{
+            ordering::{
+                Acquire,
+                Release, //
+            },
+            Atomic, //
+        },
         Arc,
         SetOnce,
         SpinLockIrq, //
@@ -124,6 +131,8 @@ pub(crate) struct Device {
     /// BAR0, for UAR pages.
     pub(crate) bar: Bar,
     enabled: Enabled,
+    /// 1 while the card may reach memory.
+    mastering: Atomic<u32>,
     /// `rmlx5/BDF/` in debugfs.
     pub(crate) debugfs: Arc<Dir>,
     /// Node the card is attached to.
@@ -174,6 +183,7 @@ impl Device {
                 iseg,
                 bar,
                 enabled,
+                mastering: Atomic::new(0),
                 debugfs,
                 node,
                 pdev: pdev.clone(),
@@ -188,6 +198,7 @@ impl Device {
     pub(crate) fn up(self: &Arc<Self>, caller: Caller) -> Result {
         self.pages.forget(&self.requests);
         self.progress(Progress::Nothing);
+        self.mastering.store(1, Release);
         self.enabled.set_master();
         let progress = |progress| self.progress(progress);
         let ready = Boot::begin(self.card(&progress), caller)?
@@ -244,7 +255,7 @@ impl Device {
         boot::undo(self.card(&|progress| self.progress(progress)), progress);
         self.progress(Progress::Nothing);
         self.cmd.fail(Verdict::Dead);
-        self.enabled.clear_master();
+        self.quiesce();
     }
 
     /// Lets go of the card for good: participants first, then the hardware. At unbind.
@@ -269,6 +280,12 @@ impl Device {
     /// Switches bus mastering off, for a device whose generation is over.
     pub(crate) fn quiesce(&self) {
         self.enabled.clear_master();
+        self.mastering.store(0, Release);
+    }
+
+    /// Whether the card may reach memory. Any context.
+    pub(crate) fn is_bus_master(&self) -> bool {
+        self.mastering.load(Acquire) != 0
     }
 
     /// Notes how far the device is.

@@ -29,10 +29,12 @@ use crate::{
     debugfs::Stats,
     device::Device,
     ib,
+    net,
     pci::{
         self,
         Tuning, //
     },
+    port::Port,
     recovery::State,
     sysfs, //
 };
@@ -83,7 +85,9 @@ impl Rmlx5 {
             }
             device.health.start(device.clone());
             let channels = Channels::attach(&device, crate::num_qps(), crate::cq_size())?;
-            ib::Face::attach(&device, &channels)
+            let identity = Port::query(&device.cmd)?;
+            net::Face::attach(&device, &identity)?;
+            ib::Face::attach(&device, identity, &channels)
         });
         if let Err(error) = started {
             device.close();

@@ -2,7 +2,7 @@
 //! The RDMA device: `mlx5_%d`, so that the RDMA tools show the card, with the knobs of the
 //! channels beside it.
 //!
-//! In this edition there is no network interface: the port is DOWN and its GID table is empty, which
+//! It does not know the network interface yet: the port is DOWN and its GID table is empty, which
 //! is what the RDMA core makes of a RoCE port without one. Verbs for users come later; a context can
 //! be opened to look at the device.
 //!
@@ -275,8 +275,11 @@ pub(crate) struct Face {
 
 impl Face {
     /// Registers the RDMA device and hangs it on the card. Sleeps.
-    pub(crate) fn attach(device: &Arc<Device>, channels: &Arc<Channels>) -> Result {
-        let identity = Port::query(&device.cmd)?;
+    pub(crate) fn attach(
+        device: &Arc<Device>,
+        identity: Identity,
+        channels: &Arc<Channels>,
+    ) -> Result {
         let caps = device.caps()?;
         let vectors = device.eqs().map_or(1, |eqs| eqs.completions().len());
         let config = Config {

@@ -113,6 +113,38 @@ impl Command for CreateMkey<'_> {
     }
 }
 
+/// A key under which every bus address is memory of this side: what the driver maps for its own queues.
+/// Source: `mlx5e_create_mkey` in core/en_common.c.
+struct CreatePhysicalMkey {
+    pd: u32,
+}
+
+impl Command for CreatePhysicalMkey {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
+    type In = ifc::create_mkey_in;
+    type Out = ifc::create_mkey_out;
+    type Output = u32;
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
+            mkc.set(
+                field!(mkc, access_mode_1_0),
+                raw::MLX5_MKC_ACCESS_MODE_PA.into(),
+            )
+            .set_flag(field!(mkc, lw), true)
+            .set_flag(field!(mkc, lr), true)
+            .set_flag(field!(mkc, length64), true)
+            .set(field!(mkc, qpn), ANY_QP.into())
+            .set(field!(mkc, pd), self.pd.into());
+        });
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_mkey_out, mkey_index)))
+    }
+}
+
 plain_command! {
     /// DESTROY_MKEY.
     DestroyMkey, MLX5_CMD_OP_DESTROY_MKEY, destroy_mkey_in, destroy_mkey_out,
@@ -151,6 +183,16 @@ impl Mr {
         Ok(Self {
             key: index << 8 | u32::from(low),
             start,
+            _counted: Counted::new(Kind::Mkey),
+        })
+    }
+
+    /// A key for all memory, to be used by this side only: addresses under it are bus addresses. Sleeps.
+    pub(crate) fn create_physical(cmd: &Cmd, pd: &Pd) -> Result<Self, CmdError> {
+        let index = cmd.exec(&CreatePhysicalMkey { pd: pd.number() })?;
+        Ok(Self {
+            key: index << 8,
+            start: 0,
             _counted: Counted::new(Kind::Mkey),
         })
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The port: who the card is on the network, and the address that channels use.
 //!
-//! While there is no network interface the driver programs one address by itself: index 0 of the
+//! While the RDMA device has no network interface the driver programs one address by itself: index 0 of the
 //! RoCE address table gets the IPv6 link local address made of the MAC (RFC 4291, appendix A), for
 //! RoCE v2. RoCE must be enabled in the vport first (`mlx5_nic_vport_enable_roce` in core/vport.c).
 

@@ -10,7 +10,7 @@
 //! | events | [`event`], [`eq`], [`irq`] |
 //! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`wc`], [`port`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
-//! | users | [`channel`], [`ib`] |
+//! | users | [`channel`], [`ib`], [`net`] |
 //! | PCI | [`bound`], [`driver`], [`aer`], [`pci`], [`sysfs`], [`report`], [`debugfs`] |
 //!
 //! What must go up goes through a trait that the lower layer owns: [`cmd::CompletionSource`],
@@ -59,6 +59,7 @@ mod irq;
 mod iseg;
 mod limit;
 mod mr;
+mod net;
 mod pages;
 mod pci;
 mod pd;

@@ -314,6 +314,13 @@ impl<'a, L> Mut<'a, L> {
         }
     }
 
+    /// All bytes behind the fixed part: a list whose length is not part of the layout.
+    #[inline]
+    pub fn tail(&mut self) -> &mut [u8] {
+        // PANIC: `new` checked the length against `L`.
+        &mut self.bytes[bytes_of::<L>()..]
+    }
+
     /// Whether some value did not fit its field.
     pub fn overflowed(&self) -> bool {
         self.overflowed

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The network interface.
+//!
+//! Nothing is made on the card until the interface is opened, and all of it goes when it is closed.
+//! What belongs together is one value whose drop takes it away: the order of fields is the teardown
+//! plan.
+//!
+//! | module | object |
+//! |---|---|
+//! | [`home`] | the device generation an object belongs to, and how it goes |
+//! | [`base`] | protection and transport domain, memory key, TIS: what all queues of the interface share |
+//! | [`sq`], [`rq`], [`cq`] | queues as the card knows them |
+//! | [`wqe`], [`cqe`] | their entries |
+//! | [`tx`], [`rx`] | rings: what the driver has posted to a queue |
+//! | [`slot`] | where the interface keeps a transmit ring and counts, open or not |
+//! | [`channel`] | one completion vector's rings, polled together |
+//! | [`rqt`], [`tir`], [`flow`], [`steering`] | which packet comes to which ring |
+//! | [`vport`], [`pmtu`] | what the port lets in, and how long it may be |
+//! | [`lanes`] | an opened interface |
+//! | [`netdev`] | what the network core asks |
+//! | [`tools`] | what `ethtool` asks |
+//! | [`face`] | the interface as a part of the card: resets, carrier |
+//!
+//! | term | meaning |
+//! |---|---|
+//! | TIS, TIR | transport interface send, receive: what makes Ethernet of a queue |
+//! | RQT | table of RQs that a hash picks from |
+//!
+//! Lock order: 1. the PCI core's device lock, 2. the RTNL, 3. the face's registration, 4. a ring (softirqs off).
+
+mod base;
+mod caps;
+mod channel;
+mod cq;
+mod cqe;
+mod face;
+mod flow;
+mod home;
+mod lanes;
+mod netdev;
+mod pmtu;
+mod rq;
+mod rqt;
+mod rx;
+mod slot;
+mod sq;
+mod steering;
+mod tir;
+mod tools;
+mod tx;
+mod vport;
+mod wqe;
+
+pub(crate) use face::Face;

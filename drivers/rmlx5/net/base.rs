@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What all queues of an interface share: protection domain, transport domain, a key for all memory,
+//! and the TIS that frames leave through.
+
+use kernel::prelude::*;
+use mlx5_hw::{
+    field,
+    field::{
+        Mut,
+        Ref, //
+    },
+    ifc,
+    raw, //
+};
+
+use super::home::Home;
+use crate::{
+    cmd::Command,
+    mr::Mr,
+    pd::Pd,
+    plain_command, //
+};
+
+struct AllocTransportDomain;
+
+impl Command for AllocTransportDomain {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_ALLOC_TRANSPORT_DOMAIN;
+    type In = ifc::alloc_transport_domain_in;
+    type Out = ifc::alloc_transport_domain_out;
+    type Output = u32;
+
+    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(alloc_transport_domain_out, transport_domain)))
+    }
+}
+
+plain_command! {
+    /// DEALLOC_TRANSPORT_DOMAIN.
+    DeallocTransportDomain, MLX5_CMD_OP_DEALLOC_TRANSPORT_DOMAIN, dealloc_transport_domain_in,
+    dealloc_transport_domain_out, number: u32 => transport_domain
+}
+
+struct CreateTis {
+    domain: u32,
+}
+
+impl Command for CreateTis {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_TIS;
+    type In = ifc::create_tis_in;
+    type Out = ifc::create_tis_out;
+    type Output = u32;
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.set(
+            field!(create_tis_in, ctx.transport_domain),
+            self.domain.into(),
+        );
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_tis_out, tisn)))
+    }
+}
+
+plain_command! {
+    /// DESTROY_TIS.
+    DestroyTis, MLX5_CMD_OP_DESTROY_TIS, destroy_tis_in, destroy_tis_out, number: u32 => tisn
+}
+
+/// Frames of queues that name it may leave.
+struct Tis {
+    home: Home,
+    number: u32,
+}
+
+impl Drop for Tis {
+    fn drop(&mut self) {
+        self.home.end(&DestroyTis {
+            number: self.number,
+        });
+    }
+}
+
+/// Which TIRs may take frames of which queues.
+struct TransportDomain {
+    home: Home,
+    number: u32,
+}
+
+impl Drop for TransportDomain {
+    fn drop(&mut self) {
+        self.home.end(&DeallocTransportDomain {
+            number: self.number,
+        });
+    }
+}
+
+/// All of it.
+pub(super) struct Base {
+    tis: Tis,
+    domain: TransportDomain,
+    key: Option<Mr>,
+    pd: Option<Pd>,
+    home: Home,
+}
+
+impl Base {
+    /// Makes everything. Sleeps.
+    pub(super) fn new(home: &Home) -> Result<Self> {
+        let cmd = home.cmd();
+        let domain = TransportDomain {
+            number: cmd.exec(&AllocTransportDomain)?,
+            home: home.clone(),
+        };
+        let tis = Tis {
+            number: cmd.exec(&CreateTis {
+                domain: domain.number,
+            })?,
+            home: home.clone(),
+        };
+        let mut base = Self {
+            tis,
+            domain,
+            key: None,
+            pd: None,
+            home: home.clone(),
+        };
+        let pd = base.pd.insert(Pd::alloc(cmd)?);
+        base.key = Some(Mr::create_physical(cmd, pd)?);
+        Ok(base)
+    }
+
+    /// Number of the TIS.
+    pub(super) fn tis(&self) -> u32 {
+        self.tis.number
+    }
+
+    /// Number of the transport domain.
+    pub(super) fn domain(&self) -> u32 {
+        self.domain.number
+    }
+
+    /// Number of the protection domain.
+    pub(super) fn pd(&self) -> u32 {
+        self.pd.as_ref().map_or(0, Pd::number)
+    }
+
+    /// Key under which bus addresses are memory.
+    pub(super) fn lkey(&self) -> u32 {
+        self.key.as_ref().map_or(0, Mr::key)
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        if !self.home.is_current() {
+            return;
+        }
+        // Queues are gone already; an answer is not needed.
+        if let Some(key) = self.key.take() {
+            let _ = key.destroy(self.home.cmd());
+        }
+        if let Some(pd) = self.pd.take() {
+            pd.dealloc(self.home.cmd());
+        }
+    }
+}

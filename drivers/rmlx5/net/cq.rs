@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Completion queues of rings: a [`Cq`] with its records, whose events schedule a channel.
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            ordering::Relaxed,
+            Atomic, //
+        },
+        Arc, //
+    }, //
+};
+use kernel_ext::net::napi::{
+    Poller,
+    Waker, //
+};
+
+use super::home::{
+    Home,
+    Lent, //
+};
+use crate::{
+    cq::{
+        cqe::CQE_BYTES,
+        leak_if_in_doubt,
+        Cq,
+        CqRing,
+        DestroyCq,
+        Moderation, //
+    },
+    eq::sink::CqHandler,
+    record::Records,
+};
+
+struct Memory {
+    cq: Cq,
+    records: Records,
+}
+
+/// A completion queue of a ring.
+pub(super) struct Completions {
+    number: u32,
+    memory: Lent<Memory>,
+    /// How many events came, which the arm word has to say.
+    events: Arc<Atomic<u32>>,
+    home: Home,
+}
+
+impl Completions {
+    /// Makes a queue of `1 << log` entries on completion vector `vector`. Sleeps.
+    pub(super) fn new(home: &Home, vector: u16, log: u8, moderation: Moderation) -> Result<Self> {
+        let device = home.device();
+        let eq = device.comp_eq(vector.into()).ok_or(EINVAL)?;
+        let eqn = eq.eq.number().ok_or(ENODEV)?;
+        let records = Records::new(device.pdev.device())?;
+        let ring = CqRing::new(device.pdev.device(), eq.node, log)?;
+        let events = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let uar = device.uar()?;
+        let cq = match Cq::create(home.cmd(), &uar, eqn, &records, ring, moderation) {
+            Ok(cq) => cq,
+            Err((error, ring)) => {
+                leak_if_in_doubt(&error, (ring, records));
+                return Err(error.into());
+            }
+        };
+        Ok(Self {
+            number: cq.number(),
+            memory: Lent::new(Memory { cq, records }),
+            events,
+            home: home.clone(),
+        })
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The next completion.
+    pub(super) fn next(&mut self) -> Option<[u8; CQE_BYTES]> {
+        self.memory.get_mut().ok()?.cq.next()
+    }
+
+    /// Tells the card which entries are free again.
+    pub(super) fn publish(&self) {
+        if let Ok(memory) = self.memory.get() {
+            // The range is that of the records: this cannot fail.
+            let _ = memory.cq.publish(&memory.records);
+        }
+    }
+
+    /// Asks for an event as soon as there is something.
+    pub(super) fn arm(&self) {
+        if let Ok(memory) = self.memory.get() {
+            let _ = memory.cq.arm(&memory.records, self.events.load(Relaxed));
+        }
+    }
+
+    /// What is needed to hear of its events.
+    pub(super) fn handle(&self) -> Handle {
+        Handle {
+            number: self.number,
+            events: self.events.clone(),
+            home: self.home.clone(),
+        }
+    }
+}
+
+/// A completion queue by name, for who wants to hear of its events.
+pub(super) struct Handle {
+    number: u32,
+    events: Arc<Atomic<u32>>,
+    home: Home,
+}
+
+impl Handle {
+    /// Lets events schedule `waker`, until the result is dropped. Sleeps.
+    pub(super) fn subscribe<P: Poller>(self, vector: u16, waker: Waker<P>) -> Result<Subscription> {
+        let handler = Arc::new(
+            Alarm {
+                waker,
+                events: self.events,
+            },
+            GFP_KERNEL,
+        )?;
+        let eq = self.home.device().comp_eq(vector.into()).ok_or(EINVAL)?;
+        eq.subscribe(self.number, handler)?;
+        Ok(Subscription {
+            number: self.number,
+            vector,
+            home: self.home.clone(),
+        })
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        let let_go = self.home.end(&DestroyCq {
+            number: self.number,
+        });
+        self.memory.back(let_go);
+    }
+}
+
+struct Alarm<P: Poller> {
+    waker: Waker<P>,
+    events: Arc<Atomic<u32>>,
+}
+
+impl<P: Poller> CqHandler for Alarm<P> {
+    fn completion(&self) {
+        self.events.fetch_add(1, Relaxed);
+        self.waker.schedule();
+    }
+}
+
+/// Events come as long as this exists.
+pub(super) struct Subscription {
+    number: u32,
+    vector: u16,
+    home: Home,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        // The numbers of an earlier generation were forgotten with it.
+        if !self.home.is_current() {
+            return;
+        }
+        if let Some(eq) = self.home.device().comp_eq(self.vector.into()) {
+            drop(eq.unsubscribe(self.number));
+        }
+    }
+}

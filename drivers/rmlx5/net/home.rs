@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The device generation that an object belongs to.
+//!
+//! Memory that the card was given is freed only when the card has let go of it: it said so, or it has
+//! been reset, or it does not master the bus any more. Otherwise it is better lost than shared.
+
+use core::mem::ManuallyDrop;
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+use crate::{
+    cmd::{
+        Cmd,
+        Command, //
+    },
+    device::Device, //
+};
+
+/// A device in one generation.
+#[derive(Clone)]
+pub(super) struct Home {
+    device: Arc<Device>,
+    generation: u32,
+}
+
+impl Home {
+    /// The device as it is now.
+    pub(super) fn now(device: &Arc<Device>) -> Self {
+        Self {
+            device: device.clone(),
+            generation: device.recovery.generation(),
+        }
+    }
+
+    /// The device.
+    pub(super) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Its command queue.
+    pub(super) fn cmd(&self) -> &Cmd {
+        &self.device.cmd
+    }
+
+    /// Whether this is still the device's generation.
+    pub(super) fn is_current(&self) -> bool {
+        self.device.recovery.generation() == self.generation
+    }
+
+    /// Whether the card may still use what it was given in this generation.
+    pub(super) fn reaches(&self) -> bool {
+        self.is_current() && self.device.is_bus_master()
+    }
+
+    /// Runs a command that takes an object away; whether the card has let go of it.
+    pub(super) fn end<C: Command>(&self, command: &C) -> bool {
+        !self.reaches() || self.cmd().exec(command).is_ok() || !self.reaches()
+    }
+}
+
+/// Memory that the card uses. Dropping it without [`Lent::back`] loses it.
+pub(super) struct Lent<T>(Option<ManuallyDrop<T>>);
+
+impl<T> Lent<T> {
+    /// About to be given to the card.
+    pub(super) fn new(memory: T) -> Self {
+        Self(Some(ManuallyDrop::new(memory)))
+    }
+
+    /// The memory.
+    pub(super) fn get(&self) -> Result<&T> {
+        self.0.as_deref().ok_or(EINVAL)
+    }
+
+    /// The memory.
+    pub(super) fn get_mut(&mut self) -> Result<&mut T> {
+        self.0.as_deref_mut().ok_or(EINVAL)
+    }
+
+    /// Frees it if the card has let go, or else loses it.
+    pub(super) fn back(&mut self, let_go: bool) {
+        if let Some(memory) = self.0.take() {
+            if let_go {
+                drop(ManuallyDrop::into_inner(memory));
+            }
+        }
+    }
+}

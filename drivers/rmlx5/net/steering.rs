@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which packet comes to which ring: by address, then by kind of traffic, then by hash.
+//!
+//! ```text
+//! table 0 (root): own and listed addresses, groups, everything  ->  table 1
+//! table 1: TCP, UDP over IPv4 and IPv6, IPv4, IPv6, the rest    ->  a TIR  ->  RQT or first RQ
+//! ```
+//!
+//! Source: core/en_fs.c, core/lib/fs_ttc.c.
+
+use kernel::prelude::*;
+
+use super::{
+    base::Base,
+    flow::{
+        Destination,
+        Entry,
+        Group,
+        Match,
+        Table, //
+    },
+    home::Home,
+    rqt::Rqt,
+    tir::{
+        Target,
+        Tir,
+        Traffic,
+        KEY_LEN, //
+    },
+};
+
+/// log2 of the places of the table of kinds of traffic: seven are used.
+const LOG_KINDS: u8 = 3;
+
+/// An address as a number.
+fn number(address: &[u8; 6]) -> u64 {
+    address
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// From TIRs to the table that picks one by kind of traffic.
+struct Kinds {
+    _entries: KVec<Entry>,
+    _groups: KVec<Group>,
+    table: Table,
+    _tirs: KVec<Tir>,
+}
+
+impl Kinds {
+    fn new(home: &Home, base: &Base, rqt: &Rqt, first: u32, key: &[u8; KEY_LEN]) -> Result<Self> {
+        let mut tirs = KVec::with_capacity(Traffic::ALL.len(), GFP_KERNEL)?;
+        for traffic in Traffic::ALL {
+            let target = match traffic {
+                Traffic::Other => Target::Queue(first),
+                _ => Target::Table {
+                    rqt: rqt.number(),
+                    key,
+                },
+            };
+            tirs.push(Tir::new(home, base.domain(), traffic, target)?, GFP_KERNEL)?;
+        }
+        let table = Table::new(home, 1, LOG_KINDS)?;
+        let protocol = Match {
+            ethertype: u16::MAX,
+            protocol: u8::MAX,
+            ..Match::NOTHING
+        };
+        let ethertype = Match {
+            protocol: 0,
+            ..protocol
+        };
+        let mut groups = KVec::with_capacity(3, GFP_KERNEL)?;
+        for (first, last, mask) in [(0, 3, protocol), (4, 5, ethertype), (6, 6, Match::NOTHING)] {
+            groups.push(table.group(first, last, mask)?, GFP_KERNEL)?;
+        }
+        let mut entries = KVec::with_capacity(Traffic::ALL.len(), GFP_KERNEL)?;
+        for (place, (traffic, tir)) in (0u32..).zip(Traffic::ALL.iter().zip(tirs.iter())) {
+            let group = match place {
+                0..=3 => 0,
+                4..=5 => 1,
+                _ => 2,
+            };
+            let values = Match {
+                ethertype: traffic.ethertype().unwrap_or(0),
+                protocol: traffic.protocol().unwrap_or(0),
+                ..Match::NOTHING
+            };
+            let group: &Group = groups.get(group).ok_or(EINVAL)?;
+            let entry = group.entry(place, values, Destination::Tir(tir.number()))?;
+            entries.push(entry, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            _entries: entries,
+            _groups: groups,
+            table,
+            _tirs: tirs,
+        })
+    }
+}
+
+/// Which addresses are received.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// Addresses of stations, the own one first.
+    pub(super) unicast: &'a [[u8; 6]],
+    /// Addresses of groups.
+    pub(super) multicast: &'a [[u8; 6]],
+    /// All groups.
+    pub(super) all_multicast: bool,
+    /// Everything.
+    pub(super) promiscuous: bool,
+}
+
+/// Steering of an open interface. Entries go first, so that nothing comes any more; RQs go after it.
+pub(super) struct Steering {
+    listed: KVVec<Option<(u64, Entry)>>,
+    groups_entry: Option<Entry>,
+    everything_entry: Option<Entry>,
+    addresses: Group,
+    groups: Group,
+    everything: Group,
+    _root: Table,
+    kinds: Kinds,
+    rqt: Rqt,
+}
+
+impl Steering {
+    /// Makes it for RQs of these numbers (`table`, a power of two of them, `first` for what is not IP).
+    /// Nothing comes before [`Steering::receive`]. Sleeps.
+    pub(super) fn new(
+        home: &Home,
+        base: &Base,
+        table: &[u32],
+        first: u32,
+        key: &[u8; KEY_LEN],
+        log_addresses: u8,
+    ) -> Result<Self> {
+        let rqt = Rqt::new(home, table)?;
+        let kinds = Kinds::new(home, base, &rqt, first, key)?;
+        // Twice the room: addresses have one half, the two other entries are in the other.
+        let root = Table::new(home, 0, log_addresses + 1)?;
+        let half = 1u32 << log_addresses;
+        let address = Match {
+            dmac: Match::ADDRESS,
+            ..Match::NOTHING
+        };
+        let group = Match {
+            dmac: Match::GROUP,
+            ..Match::NOTHING
+        };
+        let addresses = root.group(0, half - 1, address)?;
+        let groups = root.group(half, half, group)?;
+        let everything = root.group(half + 1, half + 1, Match::NOTHING)?;
+        root.make_root()?;
+        // CAST: at most 1024.
+        let mut listed = KVVec::with_capacity(half as usize, GFP_KERNEL)?;
+        for _ in 0..half {
+            listed.push(None, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            listed,
+            groups_entry: None,
+            everything_entry: None,
+            addresses,
+            groups,
+            everything,
+            _root: root,
+            kinds,
+            rqt,
+        })
+    }
+
+    /// Other queues in the table that the hash picks from, as many entries as before. Sleeps.
+    pub(super) fn set_table(&self, table: &[u32]) -> Result {
+        self.rqt.set(table)
+    }
+
+    /// Receives what is wanted from now on, and nothing else. Addresses beyond the room of the table
+    /// are made up for by more general entries; the stack drops what it does not want. Sleeps.
+    ///
+    /// An error leaves some entries as they were; the call can be repeated.
+    pub(super) fn receive(&mut self, wanted: &Wanted<'_>) -> Result {
+        let to = self.kinds.table.destination();
+        let room = self.listed.len();
+        let stations = wanted.unicast.get(..room).unwrap_or(wanted.unicast);
+        let left = room.saturating_sub(stations.len());
+        let groups = wanted.multicast.get(..left).unwrap_or(wanted.multicast);
+        let promiscuous = wanted.promiscuous || stations.len() < wanted.unicast.len();
+        let all_groups = wanted.all_multicast || groups.len() < wanted.multicast.len();
+
+        let is_wanted = |address: u64| {
+            let same = |other: &[u8; 6]| number(other) == address;
+            stations.iter().any(same) || groups.iter().any(same)
+        };
+        for slot in self.listed.iter_mut() {
+            if slot
+                .as_ref()
+                .is_some_and(|(address, _)| !is_wanted(*address))
+            {
+                *slot = None;
+            }
+        }
+        for address in Iterator::chain(stations.iter(), groups).map(number) {
+            let known = |slot: &Option<(u64, Entry)>| {
+                slot.as_ref().is_some_and(|(other, _)| *other == address)
+            };
+            if self.listed.iter().any(known) {
+                continue;
+            }
+            let place = self.listed.iter().position(Option::is_none).ok_or(ENOSPC)?;
+            let values = Match {
+                dmac: address,
+                ..Match::NOTHING
+            };
+            // CAST: at most 1024.
+            let entry = self.addresses.entry(place as u32, values, to)?;
+            if let Some(slot) = self.listed.get_mut(place) {
+                *slot = Some((address, entry));
+            }
+        }
+
+        // CAST: at most 1024.
+        let half = room as u32;
+        if !all_groups {
+            self.groups_entry = None;
+        } else if self.groups_entry.is_none() {
+            let values = Match {
+                dmac: Match::GROUP,
+                ..Match::NOTHING
+            };
+            self.groups_entry = Some(self.groups.entry(half, values, to)?);
+        }
+        if !promiscuous {
+            self.everything_entry = None;
+        } else if self.everything_entry.is_none() {
+            let entry = self.everything.entry(half + 1, Match::NOTHING, to)?;
+            self.everything_entry = Some(entry);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Transport interface receive: where steering ends.
+//!
+//! Source: core/en/tir.c, core/en/rss.c.
+
+use kernel::prelude::*;
+use mlx5_hw::{
+    field,
+    field::{
+        Mut,
+        Ref, //
+    },
+    ifc,
+    raw,
+    span, //
+};
+
+use super::home::Home;
+use crate::{
+    cmd::Command,
+    plain_command, //
+};
+
+/// Bytes of the key of the Toeplitz hash.
+pub(super) const KEY_LEN: usize = 40;
+
+const ADDRESSES: u32 = raw::MLX5_HASH_FIELD_SEL_SRC_IP | raw::MLX5_HASH_FIELD_SEL_DST_IP;
+const PORTS: u32 = raw::MLX5_HASH_FIELD_SEL_L4_SPORT | raw::MLX5_HASH_FIELD_SEL_L4_DPORT;
+
+/// Kinds of packets that have a TIR of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Traffic {
+    TcpV4,
+    TcpV6,
+    UdpV4,
+    UdpV6,
+    V4,
+    V6,
+    Other,
+}
+
+impl Traffic {
+    /// All kinds; those that are part of another come before it.
+    pub(super) const ALL: [Self; 7] = [
+        Self::TcpV4,
+        Self::TcpV6,
+        Self::UdpV4,
+        Self::UdpV6,
+        Self::V4,
+        Self::V6,
+        Self::Other,
+    ];
+
+    /// EtherType to match, if any.
+    pub(super) const fn ethertype(self) -> Option<u16> {
+        match self {
+            Self::TcpV4 | Self::UdpV4 | Self::V4 => Some(0x0800),
+            Self::TcpV6 | Self::UdpV6 | Self::V6 => Some(0x86dd),
+            Self::Other => None,
+        }
+    }
+
+    /// IP protocol to match, if any.
+    pub(super) const fn protocol(self) -> Option<u8> {
+        match self {
+            Self::TcpV4 | Self::TcpV6 => Some(6),
+            Self::UdpV4 | Self::UdpV6 => Some(17),
+            Self::V4 | Self::V6 | Self::Other => None,
+        }
+    }
+
+    const fn fields(self) -> u32 {
+        match self {
+            Self::TcpV4 | Self::TcpV6 | Self::UdpV4 | Self::UdpV6 => ADDRESSES | PORTS,
+            Self::V4 | Self::V6 => ADDRESSES,
+            Self::Other => 0,
+        }
+    }
+}
+
+/// Where a TIR sends its packets.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'a> {
+    /// One RQ.
+    Queue(u32),
+    /// An entry of an RQT, by Toeplitz hash.
+    Table { rqt: u32, key: &'a [u8; KEY_LEN] },
+}
+
+struct CreateTir<'a> {
+    domain: u32,
+    traffic: Traffic,
+    target: Target<'a>,
+}
+
+impl Command for CreateTir<'_> {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_TIR;
+    type In = ifc::create_tir_in;
+    type Out = ifc::create_tir_out;
+    type Output = u32;
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.with(span!(create_tir_in, ctx), |tirc| {
+            tirc.set(field!(tirc, transport_domain), self.domain.into());
+            match self.target {
+                Target::Queue(queue) => {
+                    tirc.set(
+                        field!(tirc, disp_type),
+                        raw::MLX5_TIRC_DISP_TYPE_DIRECT.into(),
+                    )
+                    .set(field!(tirc, rx_hash_fn), raw::MLX5_RX_HASH_FN_NONE.into())
+                    .set(field!(tirc, inline_rqn), queue.into());
+                }
+                Target::Table { rqt, key } => {
+                    let v6 = self.traffic.ethertype() == Some(0x86dd);
+                    let udp = self.traffic.protocol() == Some(17);
+                    tirc.set(
+                        field!(tirc, disp_type),
+                        raw::MLX5_TIRC_DISP_TYPE_INDIRECT.into(),
+                    )
+                    .set(field!(tirc, indirect_table), rqt.into())
+                    .set(
+                        field!(tirc, rx_hash_fn),
+                        raw::MLX5_RX_HASH_FN_TOEPLITZ.into(),
+                    )
+                    .set_flag(field!(tirc, rx_hash_field_selector_outer.l3_prot_type), v6)
+                    .set_flag(field!(tirc, rx_hash_field_selector_outer.l4_prot_type), udp)
+                    .set(
+                        field!(tirc, rx_hash_field_selector_outer.selected_fields),
+                        self.traffic.fields().into(),
+                    );
+                    tirc.raw(span!(tirc, rx_hash_toeplitz_key))
+                        .copy_from_slice(key);
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_tir_out, tirn)))
+    }
+}
+
+plain_command! {
+    /// DESTROY_TIR.
+    DestroyTir, MLX5_CMD_OP_DESTROY_TIR, destroy_tir_in, destroy_tir_out, number: u32 => tirn
+}
+
+/// A TIR. It must go before its target.
+pub(super) struct Tir {
+    number: u32,
+    home: Home,
+}
+
+impl Tir {
+    /// Makes a TIR of a transport domain. Sleeps.
+    pub(super) fn new(
+        home: &Home,
+        domain: u32,
+        traffic: Traffic,
+        target: Target<'_>,
+    ) -> Result<Self> {
+        Ok(Self {
+            number: home.cmd().exec(&CreateTir {
+                domain,
+                traffic,
+                target,
+            })?,
+            home: home.clone(),
+        })
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+impl Drop for Tir {
+    fn drop(&mut self) {
+        self.home.end(&DestroyTir {
+            number: self.number,
+        });
+    }
+}
