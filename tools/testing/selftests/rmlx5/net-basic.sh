@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The network interface of two machines on one cable.
+. ./ktap.sh
+. ./core.subr
+. ./net.subr
+
+here=192.0.2.1
+there=192.0.2.2
+
+suite_setup() {
+	core_setup
+	there_do "net_up $there"
+	net_up $here
+	within 20 ping -c 1 -W 1 $there
+	there_do "python3 ./net-traffic.py serve >/tmp/serve.log 2>&1 &"
+	within 20 traffic udp $there 64 1
+}
+
+test_ping_sizes() {
+	for size in 0 1 17 18 19 56 242 255 256 257 1000 1472; do
+		ping -c 2 -i 0.05 -W 2 -s $size $there || fail "size $size"
+	done
+	ping -6 -c 2 -i 0.05 -W 2 2001:db8::2
+}
+
+test_ping_fragmented() {
+	for size in 1473 4000 9000 20000; do
+		ping -c 2 -i 0.05 -W 2 -s $size $there || fail "size $size"
+	done
+}
+
+test_tcp() {
+	traffic tcp $there 2000000
+	traffic tcp 2001:db8::2 1000000
+}
+
+# Who lost it?
+lost() {
+	for counter in /sys/class/net/$(net_dev)/statistics/*; do
+		echo "here ${counter##*/} $(cat "$counter"), there $(there_do "cat /sys/class/net/\$(net_dev)/statistics/${counter##*/}")"
+	done
+	grep -h '^Ip:\|^Udp:' /proc/net/snmp
+	there_do "grep -h '^Ip:\|^Udp:' /proc/net/snmp"
+	fail "datagrams of $1 bytes"
+}
+
+test_udp() {
+	for size in 4 18 22 256 1000 1472 9000; do
+		traffic udp $there $size 40 || lost "$size"
+	done
+	traffic udp 2001:db8::2 1400 40 || lost "1400 over IPv6"
+}
+
+test_down_and_up() {
+	for round in 1 2 3; do
+		ip link set "$(net_dev)" down
+		ip link set "$(net_dev)" up
+		within 20 net_carrier
+		within 20 ping -c 1 -W 1 $there
+	done
+}
+
+test_link_flap() {
+	host card 0 link down
+	within 10 net_no_carrier
+	there_do "within 10 net_no_carrier"
+	host card 0 link up
+	within 10 net_carrier
+	within 20 ping -c 1 -W 1 $there
+}
+
+test_function_reset() {
+	echo 1 >"$DEV/reset"
+	within 20 net_carrier
+	within 20 ping -c 1 -W 1 $there
+	traffic tcp $there 200000
+}
+
+test_no_complaints() {
+	is "$(net_complaints)" "" "kernel log here"
+	is "$(there_do net_complaints)" "" "kernel log there"
+	for counter in rx_errors tx_errors rx_dropped tx_dropped; do
+		is "$(net_count $counter)" 0 $counter
+	done
+}
+
+ktap_main "$@"
