@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# rdma-core's own tests on the stock driver, one process a module; the verdict of each test is compared with a table.
+. ./ktap.sh
+. ./stock.subr
+
+address=192.0.2.1
+table=pyverbs-stock.table
+
+suite_setup() {
+	stock_up $address
+	within 10 stock_gid_index $address
+	modprobe rdma_ucm
+	ip addr replace 2001:db8::1/64 dev "$(stock_netdev)" nodad
+	# The raw packets of the tests go to this group; the card hears groups that the port has joined.
+	ip maddr add 01:50:56:19:20:a7 dev "$(stock_netdev)"
+}
+
+# module NAME: runs tests.test_NAME and compares.
+module() {
+	code=0
+	rm -f /tmp/now
+	timeout -k 5 $((${KTAP_TIMEOUT:-60} - 10)) python3 verbs_module.py /usr/share/pyverbs-tests "$(stock_ibdev)" "$1" /tmp/now >/tmp/said 2>&1 || code=$?
+	[ -s /tmp/now ] || fail "no test ran (exit code $code): $(cat /tmp/said)"
+	cat /tmp/now >>/job/out/$table
+	note "$(cut -f3 /tmp/now | sort | uniq -c | tr '\n' ' ')"
+	cut -f1-3 /tmp/now | sort >/tmp/have
+	grep -v '^#' $table | cut -f1-3 | grep "^$1	" | sort >/tmp/want || :
+	if ! cmp -s /tmp/have /tmp/want || [ $code != 0 ]; then
+		cat /tmp/said
+		diff /tmp/want /tmp/have || :
+		fail "the verdicts of test_$1 are not those of $table (exit code $code)"
+	fi
+}
+
+test_addr() { module addr; }
+test_atomic() { module atomic; }
+test_cq() { module cq; }
+test_cq_events() { module cq_events; }
+test_device() { module device; }
+test_flow() { module flow; }
+test_fork() { module fork; }
+test_mr() { module mr; }
+test_odp() { module odp; }
+test_parent_domain() { module parent_domain; }
+test_pd() { module pd; }
+test_rdmacm() { module rdmacm; }
+
+ktap_main "$@"
