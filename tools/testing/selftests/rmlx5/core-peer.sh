@@ -128,6 +128,23 @@ test_reset_of_either_card() {
 	finish_both 120
 }
 
+# Both cards at once: neither end knows anything of the other's new QPs but where to ask.
+test_reset_of_both_cards() {
+	together
+	on_both duration=300 sizes=64,4096
+	grows 30
+	before="$(control qpn) $(there control qpn)"
+	there 'echo 1 >$DEV/reset' &
+	echo 1 >"$DEV/reset" || fail "reset failed"
+	wait
+	until_is 30 up attr state
+	[ "$before" = "$(control qpn) $(there control qpn)" ] || skip "the cards gave the control QPs other numbers: $before"
+	within 60 all_up
+	grows 60
+	stop_both
+	finish_both 120
+}
+
 # A fatal PCIe error of the peer's card.
 test_fatal_error_of_the_peer() {
 	together
@@ -145,7 +162,6 @@ test_fatal_error_of_the_peer() {
 test_control_qp_recovers() {
 	together
 	on_both duration=300 sizes=64
-	control() { sed -n "s/^control .*$1=\([^ ]*\).*/\1/p" "$FILES/channels"; }
 	qpn=$(control qpn)
 	log_mark control
 	host card 0 inject qp-context "qpn=$qpn"
