@@ -85,6 +85,22 @@ test_offloads_on_and_off() {
 	tcp_both_ways 1
 }
 
+test_channels() {
+	dev=$(stock_netdev)
+	like "$(ethtool -l "$dev" | sed -n '/Current/,$p')" "Combined:[[:space:]]*$(nproc)" "channels"
+	for count in 1 2 1 2; do
+		ethtool -L "$dev" combined $count
+		within 20 stock_carrier
+		within 20 ping -c 1 -W 1 $there
+		tcp_both_ways 1
+	done
+	# With two channels RSS spreads flows: both rings receive.
+	before0=$(stat rx0_packets) before1=$(stat rx1_packets)
+	there_do "python3 udp.py $there $here 32"
+	sleep 1
+	[ "$(stat rx0_packets)" -gt "$before0" ] && [ "$(stat rx1_packets)" -gt "$before1" ] || fail "one ring received nothing"
+}
+
 test_ring_sizes() {
 	dev=$(stock_netdev)
 	for size in 64 256 1024; do
