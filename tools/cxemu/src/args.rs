@@ -113,6 +113,21 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_page_has_every_option() {
+        use clap::CommandFactory;
+        let page = include_str!("../cxemu.1");
+        let command = Cli::command();
+        let options = command.get_arguments().filter_map(|one| one.get_long());
+        for option in options.filter(|name| !["help", "version"].contains(name)) {
+            assert!(page.contains(&format!(".It Fl -{option}")), "--{option}");
+        }
+        for command in command.get_subcommands() {
+            let name = command.get_name();
+            assert!(name == "help" || page.contains(&format!(".Cm {name}")));
+        }
+    }
+
+    #[test]
     fn addresses_are_checked() {
         assert_eq!(parse_mac("02:00:00:00:00:0a"), Ok(Mac([2, 0, 0, 0, 0, 10])));
         for bad in [

@@ -8,6 +8,7 @@ use mlx5_hw::raw;
 use crate::{
     cmd::queue,
     counters::{Census, Counters},
+    dump::Selection,
     env::Env,
     fault::{Fault, FaultError},
     hca::{Hca, Phase},
@@ -226,6 +227,13 @@ impl Card {
     /// Every object, one line each.
     pub fn dump(&self) -> Vec<String> {
         self.hca.dump()
+    }
+
+    /// The objects of a selection, one line each.
+    pub fn dump_of(&self, selection: &Selection) -> Vec<String> {
+        let mut lines = self.hca.dump();
+        lines.retain(|line| selection.has(line));
+        lines
     }
 
     /// The command trace.

@@ -34,6 +34,8 @@ pub struct Counters {
     pub blueflame_taken: u64,
     /// Accesses that hit nothing: no UAR page handed out, no such register, wrong size.
     pub stray_accesses: u64,
+    /// Turns of queues in the data path.
+    pub turns: u64,
     /// MSI-X messages raised.
     pub interrupts: u64,
     /// The same by vector.

@@ -232,42 +232,13 @@ impl Hca {
         }
     }
 
-    /// Every object, one line each.
-    pub fn dump(&self) -> Vec<String> {
-        let mut lines = vec![self.vport.describe()];
-        lines.extend(self.roce.iter().map(|(index, entry)| {
-            let address = std::net::Ipv6Addr::from(entry.address);
-            let mac = crate::vport::mac_text(&entry.mac);
-            format!(
-                "RoCE address {index}: {address} MAC {mac} v{}",
-                entry.version
-            )
-        }));
-        lines.extend(
-            self.q_counters
-                .iter()
-                .map(|(set, counter)| format!("Q counter {set}: {}", counter.describe())),
-        );
-        lines.extend(self.eqs.iter().map(|(eqn, eq)| eq.describe(eqn)));
-        lines.extend(self.cqs.iter().map(|(cqn, cq)| cq.describe(cqn)));
-        lines.extend(self.mkeys.iter().map(|(index, mkey)| mkey.describe(index)));
-        lines.extend(self.qps.iter().map(|(_, qp)| qp.describe()));
-        lines.extend(self.srqs.iter().map(|(srqn, srq)| srq.describe(srqn)));
-        lines.extend(self.sqs.iter().map(|(sqn, sq)| sq.describe(sqn)));
-        lines.extend(self.rqs.iter().map(|(rqn, rq)| rq.describe(rqn)));
-        lines.extend(self.rqts.iter().map(|(rqtn, rqt)| rqt.describe(rqtn)));
-        lines.extend(self.tirs.iter().map(|(tirn, tir)| tir.describe(tirn)));
-        lines.extend(self.flow.describe());
-        lines.extend(self.flow_counters.iter().map(|(id, one)| one.describe(id)));
-        lines
-    }
-
     /// Runs the data path until it has nothing to do or `budget` steps are used up.
     pub fn work(&mut self, budget: u32) {
         for _ in 0..budget {
             let Some(work) = self.sched.pop() else {
                 return;
             };
+            self.env.counters.turns += 1;
             match work {
                 Work::Qp(qpn) => crate::transport::run_qp(self, qpn),
                 Work::Loopback => crate::transport::run_loopback(self),

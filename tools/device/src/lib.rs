@@ -44,6 +44,7 @@ pub mod card;
 pub mod cmd;
 pub mod counters;
 pub mod cq;
+pub mod dump;
 pub mod env;
 pub mod eq;
 pub mod eth;

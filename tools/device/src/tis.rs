@@ -46,6 +46,16 @@ fn check_lag(tisc: Ref<'_, ifc::tisc>) -> Result<(), Refused> {
     Ok(())
 }
 
+impl Tis {
+    /// One line for a dump.
+    pub fn describe(&self, tisn: u32) -> String {
+        format!(
+            "TIS {tisn:#x}: domain {:#x} prio {}",
+            self.domain, self.prio
+        )
+    }
+}
+
 /// CREATE_TIS.
 pub struct CreateTis;
 

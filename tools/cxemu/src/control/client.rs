@@ -18,7 +18,7 @@ const HELP: &str = "\
 counters                        everything counted
 reset-counters                  count from zero again
 census                          living objects by kind, firmware pages
-dump                            every object, one line each
+dump [KIND [NUMBER]]            every object, one line each; e.g. dump qp 0x82
 trace [N]                       the last N commands
 bus                             memory maps, payload and read request in force
 inject FAULT [key=value]...     qp-context qpn=, health syndrome= [reset_request=true],
@@ -82,6 +82,13 @@ fn parse(words: &[String]) -> Result<Request, Box<dyn Error>> {
             object.insert("last".to_owned(), number(last));
             pairs = &[];
         }
+        ("dump", [kind, which @ ..]) if which.len() < 2 => {
+            object.insert("kind".to_owned(), json!(kind));
+            if let [which] = which {
+                object.insert("number".to_owned(), number(which));
+            }
+            pairs = &[];
+        }
         ("link", [state]) if state == "up" || state == "down" => {
             object.insert("up".to_owned(), json!(state == "up"));
             pairs = &[];
@@ -126,6 +133,12 @@ mod tests {
         assert_eq!(say("counters"), Ok(Request::Counters));
         assert_eq!(say("trace 5"), Ok(Request::Trace { last: Some(5) }));
         assert_eq!(say("trace"), Ok(Request::Trace { last: None }));
+        let dump = |kind: Option<&str>, number| Request::Dump {
+            kind: kind.map(str::to_owned),
+            number,
+        };
+        assert_eq!(say("dump"), Ok(dump(None, None)));
+        assert_eq!(say("dump qp 0x82"), Ok(dump(Some("qp"), Some(0x82))));
         assert_eq!(say("link down"), Ok(Request::Link { up: false }));
         let fault = Fault::QpContext { qpn: 0x12 };
         assert_eq!(
@@ -138,6 +151,15 @@ mod tests {
             header: [0; 4],
         };
         assert_eq!(say("aer uncorrectable=0x4000"), Ok(aer));
+    }
+
+    #[test]
+    fn the_manual_page_has_every_word() {
+        let page = include_str!("../../cxemu.1");
+        for line in HELP.lines().filter(|line| !line.starts_with(' ')) {
+            let word = line.split(' ').next().unwrap_or_default();
+            assert!(page.contains(&format!(".It Cm {word}")), "{word}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use device::dump::Selection;
 use device::fault::Fault;
 use pcie::Speed;
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,15 @@ pub enum Request {
     ResetCounters,
     /// Living objects by kind, and firmware pages.
     Census,
-    /// Every object, one line each.
-    Dump,
+    /// Every object, one line each; or those of a kind, or one of them.
+    Dump {
+        /// What kind: `qp`, `flow-table`.
+        #[serde(default)]
+        kind: Option<String>,
+        /// Which number.
+        #[serde(default)]
+        number: Option<u32>,
+    },
     /// The last commands of the driver.
     Trace {
         /// How many lines at most; all that are kept when absent.
@@ -99,7 +107,14 @@ pub fn answer(machine: &Machine, request: Request) -> Result<Value, String> {
             Ok(Value::Null)
         }
         Request::Census => to_value(machine.with_card(|card| serde_json::to_value(card.census()))),
-        Request::Dump => Ok(machine.with_card(|card| json!(card.dump()))),
+        Request::Dump { kind, number } => {
+            let selection = Selection { kind, number };
+            let lines = machine.with_card(|card| card.dump_of(&selection));
+            if lines.is_empty() && selection != Selection::default() {
+                return Err("no such object".to_owned());
+            }
+            Ok(json!(lines))
+        }
         Request::Trace { last } => machine.with_card(|card| {
             let trace = card.trace();
             let from = last.map_or(0, |last| trace.next().saturating_sub(last as u64));

@@ -190,6 +190,30 @@ impl Table {
         Some(entry)
     }
 
+    /// One line for each group and entry.
+    pub fn describe(&self, table: u32) -> Vec<String> {
+        let group = |(id, group): (&u32, &Group)| {
+            let (start, end) = (group.start, group.end);
+            let mask = group.mask.enable();
+            format!("flow group {id:#x}: table {table:#x} {start:#x}..={end:#x} criteria {mask:#x}")
+        };
+        let entry = |(index, entry): (&u32, &Entry)| {
+            let Entry {
+                group,
+                tag,
+                action,
+                counters,
+                ..
+            } = entry;
+            format!(
+                "flow entry {index:#x}: table {table:#x} group {group:#x} tag {tag:#x} \
+                 {action:x?} counters {counters:x?}"
+            )
+        };
+        let groups = self.groups.iter().map(group);
+        groups.chain(self.entries.iter().map(entry)).collect()
+    }
+
     /// The entry a frame hits: of all that match, the one with the lowest flow index.
     pub fn lookup(&self, key: &Key) -> Option<&Entry> {
         self.groups

@@ -495,23 +495,22 @@ impl Tree {
             + ENTRY_FOOTPRINT * entries as u64
     }
 
-    /// One line for each table.
+    /// One line for each table, group and entry.
     pub fn describe(&self) -> Vec<String> {
-        let root = |id| if self.root == Some(id) { " root" } else { "" };
-        self.tables
-            .iter()
-            .map(|(id, table)| {
-                format!(
-                    "flow table {id:#x}: level {:#x} size 2^{} groups {} entries {} miss {:?}{}",
-                    table.level,
-                    table.log_size,
-                    table.group_count(),
-                    table.entry_count(),
-                    table.miss,
-                    root(*id)
-                )
-            })
-            .collect()
+        let mut lines = Vec::new();
+        for (id, table) in &self.tables {
+            let root = if self.root == Some(*id) { " root" } else { "" };
+            lines.push(format!(
+                "flow table {id:#x}: level {:#x} size 2^{} groups {} entries {} miss {:?}{root}",
+                table.level,
+                table.log_size,
+                table.group_count(),
+                table.entry_count(),
+                table.miss,
+            ));
+            lines.extend(table.describe(*id));
+        }
+        lines
     }
 
     /// Sends a frame through the tables.

@@ -4,6 +4,7 @@
 mod blueflame;
 mod datagrams;
 mod errors;
+mod flat;
 mod hostile;
 mod loopback;
 mod node;
