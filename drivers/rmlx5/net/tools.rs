@@ -29,7 +29,8 @@ use super::{
 };
 use crate::{
     cmd::queue::Counter,
-    cq::Moderation, //
+    cq::Moderation,
+    port::Port, //
 };
 
 /// log2 of the shortest ring.
@@ -137,6 +138,10 @@ impl Ethtool for Ether {
 
     fn bus(data: &Data, to: &mut dyn fmt::Write) -> fmt::Result {
         to.write_str(data.device.pdev.name().to_str().unwrap_or(""))
+    }
+
+    fn speed(data: &Data) -> Option<u32> {
+        Port::speed(&data.device.cmd).ok()?.megabits()
     }
 
     fn rings(data: &Data) -> Rings {

@@ -45,6 +45,22 @@ impl Speed {
         lane: Lane::Qdr,
     };
 
+    /// Mb/s; `None` for the slowest, which are several.
+    pub(crate) const fn megabits(self) -> Option<u32> {
+        let lane = match self.lane {
+            Lane::Sdr => return None,
+            Lane::Ddr => 5_000,
+            Lane::Qdr => 10_000,
+            Lane::Fdr => 14_000,
+            Lane::Edr => 25_000,
+            Lane::Hdr => 50_000,
+            Lane::Ndr => 100_000,
+            Lane::Xdr => 200_000,
+        };
+        // CAST: at most 8.
+        Some(lane * self.lanes as u32)
+    }
+
     /// The one protocol in force, from the first set. `None` for none, several or an unknown one.
     pub(crate) fn of_legacy(protocols: u32) -> Option<Self> {
         match single(protocols)? {

@@ -63,6 +63,9 @@ pub trait Ethtool: Driver {
     /// Writes what bus the device is on, at most 31 bytes.
     fn bus(data: &Self::Data, to: &mut dyn fmt::Write) -> fmt::Result;
 
+    /// How fast the link is, in Mb/s, if that is known. Asked while there is a link.
+    fn speed(data: &Self::Data) -> Option<u32>;
+
     /// Lengths of rings.
     fn rings(data: &Self::Data) -> Rings;
 
@@ -152,6 +155,7 @@ impl<D: Ethtool> Table<D> {
         supported_coalesce_params: COALESCE,
         get_drvinfo: Some(Self::get_drvinfo),
         get_link: Some(bindings::ethtool_op_get_link),
+        get_link_ksettings: Some(Self::get_link_ksettings),
         get_ringparam: Some(Self::get_ringparam),
         set_ringparam: Some(Self::set_ringparam),
         get_channels: Some(Self::get_channels),
@@ -190,6 +194,25 @@ impl<D: Ethtool> Table<D> {
         let _ = fmt::Write::write_str(&mut text(&mut info.driver), D::NAME);
         let _ = D::firmware(data, &mut text(&mut info.fw_version));
         let _ = D::bus(data, &mut text(&mut info.bus_info));
+    }
+
+    extern "C" fn get_link_ksettings(
+        raw: *mut opaque_device,
+        settings: *mut bindings::ethtool_link_ksettings,
+    ) -> c_int {
+        // SAFETY: The core passes a device of this driver and a zeroed structure to fill in.
+        let ((device, data), settings) = unsafe { (Self::parts(raw), &mut *settings) };
+        let speed = device.has_carrier().then(|| D::speed(data)).flatten();
+        // CAST, three times: small constants, and -1 for unknown.
+        settings.base.port = bindings::PORT_OTHER as u8;
+        (settings.base.speed, settings.base.duplex) = match speed {
+            Some(speed) => (speed, bindings::DUPLEX_FULL as u8),
+            None => (
+                bindings::SPEED_UNKNOWN as u32,
+                bindings::DUPLEX_UNKNOWN as u8,
+            ),
+        };
+        0
     }
 
     extern "C" fn get_ringparam(

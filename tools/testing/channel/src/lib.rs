@@ -61,5 +61,14 @@ pub(crate) mod channel {
     pub(crate) mod tally;
 }
 
+/// The network interface.
+#[path = "."]
+pub(crate) mod net {
+    #[path = "../../../../drivers/rmlx5/net/cqe.rs"]
+    pub(crate) mod cqe;
+    #[path = "../../../../drivers/rmlx5/net/wqe.rs"]
+    pub(crate) mod wqe;
+}
+
 #[cfg(test)]
 mod tests;

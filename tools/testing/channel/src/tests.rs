@@ -4,6 +4,7 @@
 mod cqe;
 mod datagram;
 mod endpoint;
+mod ethernet;
 mod flow;
 mod handshake;
 mod latency;

@@ -114,6 +114,8 @@ def tcp(host, count, streams):
 
 def udp(host, size, count):
     sock = socket.socket(family(host), socket.SOCK_DGRAM)
+    # Eight datagrams in fragments of a page each are more than the usual buffer.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     sock.connect((host, PORT))
     sock.settimeout(5)
     faults, under_way, body = [], {}, pattern(3)
