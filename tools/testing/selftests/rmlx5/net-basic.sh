@@ -12,9 +12,9 @@ suite_setup() {
 	core_setup
 	there_do "net_up $there"
 	net_up $here
-	within 20 ping -c 1 -W 1 $there
+	within 60 ping -c 1 -W 1 $there
 	there_do "python3 ./net-traffic.py serve >/tmp/serve.log 2>&1 &"
-	within 20 traffic udp $there 64 1
+	within 60 traffic udp $there 64 1
 }
 
 test_ping_sizes() {
