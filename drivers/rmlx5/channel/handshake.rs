@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Epochs may differ by more than one: an end that was connected anew by a person begins at 0. An
-//! end that gets a request of the past says how far it is (Ahead), and the other end starts over
-//! beyond that. Messages of the past do nothing else, so late and doubled ones do no harm.
+//! end that gets a request or a reply of the past says how far it is (Ahead), and the other end starts
+//! over beyond that. Messages of the past do nothing else, so late and doubled ones do no harm.
 //!
 //! This file decides only; the owner of the QP carries the steps out and carries the messages: for
 //! a loopback pair by a function call, to a peer through the control QP.
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Reply,
     /// I can send.
     Ready,
-    /// Your request is of the past; I am in this epoch.
+    /// Your request or reply is of the past; I am in this epoch.
     Ahead,
 }
 
@@ -134,7 +134,8 @@ impl Handshake {
             return actions;
         }
         if message.epoch != self.epoch {
-            if message.kind == Kind::Request {
+            // Whoever says these waits for this end, and would wait for ever.
+            if matches!(message.kind, Kind::Request | Kind::Reply) {
                 actions.send = self.say(Kind::Ahead);
             }
             return actions;

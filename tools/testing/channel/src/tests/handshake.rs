@@ -169,6 +169,25 @@ fn an_end_that_was_connected_anew_catches_up() {
     assert_eq!((a.resets, b.resets), (resets.0 + 2, resets.1 + 1));
 }
 
+/// A request of the past reaches an end that was connected anew: it answers, and waits for an end that is further.
+#[test]
+fn an_end_that_follows_the_past_is_told_so() {
+    let (mut a, mut b) = (End::new(100, 200), End::new(200, 100));
+    let old = a.fail().unwrap();
+    let request = a.fail().unwrap();
+    let reply = b.hear(request).unwrap();
+    a.hear(reply);
+    b.connect_anew(&a);
+    let reply = b.hear(old).unwrap();
+    assert_eq!((reply.0.kind, reply.0.epoch), (Kind::Reply, 1));
+    let ahead = a.hear(reply).unwrap();
+    assert_eq!((ahead.0.kind, ahead.0.epoch), (Kind::Ahead, 2));
+    let request = b.hear(ahead).unwrap();
+    assert_eq!((request.0.kind, request.0.epoch), (Kind::Request, 3));
+    a.hear(request);
+    settle(&mut a, &mut b);
+}
+
 #[test]
 fn the_same_epoch_with_another_endpoint_starts_over() {
     let (mut a, mut b) = (End::new(100, 200), End::new(200, 100));
