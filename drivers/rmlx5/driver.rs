@@ -40,7 +40,9 @@ use crate::{
 };
 
 /// Virtual functions of the family: known, and not driven. Source: `mlx5_core_pci_table`.
-const VIRTUAL: [u16; 7] = [0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1022];
+const VIRTUAL: [u16; 8] = [
+    0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0xa2d3,
+];
 
 kernel::pci_device_table!(
     PCI_TABLE,

@@ -15,6 +15,7 @@ use super::{
         Channels,
         Set, //
     },
+    Channel,
     Core, //
 };
 
@@ -57,15 +58,7 @@ impl Channels {
     /// connection that is in force. Sleeps.
     pub(crate) fn connect(&self, peers: KVec<Endpoint>) -> Result {
         let mut set = self.set.lock();
-        let running = set.run.as_ref().is_some_and(|run| run.is_active());
-        if running
-            && set
-                .channels
-                .iter()
-                .any(|channel| channel.core.is_in_force())
-        {
-            return Err(EBUSY);
-        }
+        may_change(&set)?;
         self.provision(&mut set)?;
         if peers.len() != set.channels.len() {
             dev_err!(
@@ -84,19 +77,29 @@ impl Channels {
         Ok(())
     }
 
-    /// Connects the channels in loopback pairs again. Sleeps.
+    /// Connects the channels in loopback pairs again. `EINVAL` for an odd number of channels, `EBUSY`
+    /// as for [`Channels::connect`]: a run that waits for a lost peer goes on in pairs. Sleeps.
     pub(crate) fn loopback(&self) -> Result {
         let mut set = self.set.lock();
-        if set.run.as_ref().is_some_and(|run| run.is_active()) {
-            return Err(EBUSY);
-        }
+        may_change(&set)?;
         if set.wanted % 2 != 0 {
             return Err(EINVAL);
         }
+        self.must_be_up()?;
         set.peer = false;
         self.provision(&mut set)?;
         pair_up(&set.channels, 0)
     }
+}
+
+/// `EBUSY` while a self-test runs on a connection that is in force.
+fn may_change(set: &Set) -> Result {
+    let running = set.run.as_ref().is_some_and(|run| run.is_active());
+    let in_force = |channel: &Arc<Channel>| channel.core.is_in_force();
+    if running && set.channels.iter().any(in_force) {
+        return Err(EBUSY);
+    }
+    Ok(())
 }
 
 impl Core {

@@ -62,6 +62,18 @@ test_cq_overrun() {
 	[ "$cqn" != "$(steps cqn | head -n 1)" ] || fail "the old CQ is still in use"
 }
 
+# Lines of a peer that does not exist: a run waits for it, and the way back to pairs is open. Nothing of the run is lost.
+test_pairs_after_a_lost_peer() {
+	fresh || return
+	sed 's/"qpn":[0-9]*/"qpn":16777215/;s/"control_qpn":[0-9]*/"control_qpn":16777214/' "$FILES/endpoint" >/tmp/nobody
+	cat /tmp/nobody >"$FILES/peer" && start rounds=2 sizes=64 || return
+	( echo loopback >"$FILES/peer" ) 2>/dev/null && fail "connections in force were changed under a run"
+	until_is 90 8 eval 'steps waiting | sum' || return
+	expect state running "$(state)" || return
+	echo loopback >"$FILES/peer" || fail "there is no way back" || return
+	finish 60 && complete 8 2 && expect waiting 0 "$(steps waiting | sum)"
+}
+
 # A thousand in a row on one pair: no object more than before, epochs and counters agree.
 test_thousand() {
 	fresh && echo 2 >"$(IB)/num_qps" || return
