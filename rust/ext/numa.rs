@@ -4,7 +4,13 @@
 //! C headers: [`include/linux/numa.h`](srctree/include/linux/numa.h),
 //! [`include/linux/cpumask.h`](srctree/include/linux/cpumask.h)
 
-use kernel::{cpu::CpuId, device, dma::Coherent, prelude::*};
+use kernel::{
+    alloc::flags::__GFP_NOWARN,
+    cpu::CpuId,
+    device,
+    dma::Coherent,
+    prelude::*, //
+};
 use rmlx5_bindings as bindings;
 
 /// A node, or none: `NUMA_NO_NODE` lets the allocator choose.
@@ -69,7 +75,8 @@ pub fn coherent(
         return Err(EINVAL);
     }
     let _lent = Lent::new(device, node);
-    Coherent::zeroed_slice(device, len, GFP_KERNEL)
+    // Who asks for too much gets ENOMEM and says so; the allocator's own report would name nobody.
+    Coherent::zeroed_slice(device, len, GFP_KERNEL | __GFP_NOWARN)
 }
 
 /// A device that has another node for a while.
