@@ -59,7 +59,7 @@ test_vlan() {
 		ping -c 5 -i 0.05 -W 2 -s 1472 198.51.100.2
 		ping -c 2 -i 0.05 -W 2 -s 3000 198.51.100.2
 	done
-	tcpdump -i "$dev" -c 4 -nn -e vlan 7 >/tmp/vlan 2>/dev/null &
+	tcpdump -i "$dev" -c 4 -nn -e vlan 7 and icmp >/tmp/vlan 2>/dev/null &
 	sniffer=$!
 	sleep 2
 	ping -c 5 -i 0.2 -W 2 198.51.100.2
