@@ -68,6 +68,7 @@ mod qp;
 mod record;
 mod recovery;
 mod report;
+mod sq;
 mod sysfs;
 mod uar;
 mod wc;

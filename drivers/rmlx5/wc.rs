@@ -33,14 +33,7 @@ use kernel_ext::{
     }, //
 };
 use mlx5_hw::{
-    field,
-    field::{
-        Mut,
-        Ref, //
-    },
-    ifc,
     raw,
-    span,
     wire,
     wire::put, //
 };
@@ -48,10 +41,7 @@ use mlx5_hw::{
 use crate::{
     buf::Buf,
     caps::Caps,
-    cmd::{
-        Cmd,
-        Command, //
-    },
+    cmd::Cmd,
     cq::{
         cqe::Cqe,
         leak_if_in_doubt,
@@ -61,10 +51,14 @@ use crate::{
     },
     doorbell::Doorbell,
     pd::Pd,
-    plain_command,
     record::{
         Record,
         Records, //
+    },
+    sq::{
+        CreateSq,
+        DestroySq,
+        ReadySq, //
     },
     uar::{
         Mapping,
@@ -177,82 +171,6 @@ impl WriteCombining {
     }
 }
 
-struct CreateSq<'a> {
-    buf: &'a Buf,
-    cqn: u32,
-    pd: u32,
-    uar: u32,
-    record: u64,
-}
-
-impl Command for CreateSq<'_> {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_SQ;
-    type In = ifc::create_sq_in;
-    type Out = ifc::create_sq_out;
-    type Output = u32;
-
-    fn in_tail(&self) -> usize {
-        self.buf.pages() * 8
-    }
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input
-            .with(span!(create_sq_in, ctx), |sqc| {
-                sqc.set(field!(sqc, cqn), self.cqn.into())
-                    .set(field!(sqc, state), raw::MLX5_SQC_STATE_RST.into())
-                    .set(field!(sqc, flush_in_error_en), 1);
-            })
-            .with(span!(create_sq_in, ctx.wq), |wq| {
-                wq.set(field!(wq, wq_type), raw::MLX5_WQ_TYPE_CYCLIC.into())
-                    .set(field!(wq, pd), self.pd.into())
-                    .set(field!(wq, uar_page), self.uar.into())
-                    .set(field!(wq, log_wq_stride), SEND_WQE_BYTES.ilog2().into())
-                    .set(field!(wq, log_wq_sz), LOG_BLOCKS.into())
-                    .set(field!(wq, dbr_addr), self.record);
-            });
-        self.buf
-            .write_pas(input.raw(span!(create_sq_in, ctx.wq.pas)))
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(create_sq_out, sqn)))
-    }
-}
-
-/// MODIFY_SQ, RST to RDY.
-struct SqReady {
-    sqn: u32,
-}
-
-impl Command for SqReady {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_SQ;
-    type In = ifc::modify_sq_in;
-    type Out = ifc::modify_sq_out;
-    type Output = ();
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input
-            .set(
-                field!(modify_sq_in, sq_state),
-                raw::MLX5_SQC_STATE_RST.into(),
-            )
-            .set(field!(modify_sq_in, sqn), self.sqn.into())
-            .with(span!(modify_sq_in, ctx), |sqc| {
-                sqc.set(field!(sqc, state), raw::MLX5_SQC_STATE_RDY.into());
-            });
-        Ok(())
-    }
-
-    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
-        Some(())
-    }
-}
-
-plain_command! {
-    /// DESTROY_SQ.
-    DestroySq, MLX5_CMD_OP_DESTROY_SQ, destroy_sq_in, destroy_sq_out, number: u32 => sqn
-}
-
 /// Makes what the test needs, tests, and takes everything away again.
 fn test(place: &Place<'_>) -> Result<Answer> {
     let records = Records::new(place.dev)?;
@@ -302,10 +220,13 @@ fn with_sq(
     let buf = Buf::new(place.dev, place.node, SEND_WQE_BYTES << LOG_BLOCKS)?;
     let created = place.cmd.exec(&CreateSq {
         buf: &buf,
-        cqn: cq.number(),
+        log: LOG_BLOCKS,
         pd: pd.number(),
+        cqn: cq.number(),
         uar: bell.uar_index(),
         record: records.address(Record::Qp),
+        tis: None,
+        inline_mode: false,
     });
     let sqn = match created {
         Ok(sqn) => sqn,
@@ -323,7 +244,7 @@ fn with_sq(
     };
     let result = place
         .cmd
-        .exec(&SqReady { sqn })
+        .exec(&ReadySq { number: sqn })
         .map_err(Error::from)
         .and_then(|()| queue.run(cq));
     if let Err(error) = place.cmd.exec(&DestroySq { number: sqn }) {

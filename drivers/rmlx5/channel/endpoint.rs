@@ -121,10 +121,10 @@ impl Endpoint {
     pub(crate) fn parse(line: &str) -> Result<Self, BadLine> {
         let mut input = Input(line.as_bytes());
         let mut members = Members::default();
-        input.expect(b'{')?;
+        input.demand(b'{')?;
         loop {
             let name = input.string()?;
-            input.expect(b':')?;
+            input.demand(b':')?;
             members.take(name, &mut input)?;
             match input.token()? {
                 b',' => {}
@@ -245,7 +245,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    fn expect(&mut self, wanted: u8) -> Result<(), BadLine> {
+    fn demand(&mut self, wanted: u8) -> Result<(), BadLine> {
         if self.token()? == wanted {
             Ok(())
         } else {
@@ -260,14 +260,14 @@ impl<'a> Input<'a> {
     }
 
     fn string(&mut self) -> Result<&'a [u8], BadLine> {
-        self.expect(b'"')?;
+        self.demand(b'"')?;
         let end = self
             .0
             .iter()
             .position(|byte| *byte == b'"')
             .ok_or(BadLine::Syntax)?;
         let text = self.split(end);
-        self.expect(b'"')?;
+        self.demand(b'"')?;
         // No value needs an escape or a control character.
         if text.iter().any(|byte| *byte == b'\\' || *byte < b' ') {
             return Err(BadLine::Syntax);

@@ -8,8 +8,6 @@ set -e
 address=192.0.2.1
 soft=198.51.100.1
 
-listening() { ss -Hltn "sport = :$port" | grep -q .; }
-
 # measure WHO JOB TOOL SIZE COUNT UNIT=AMOUNT...: device and index are those of WHO.
 measure() {
 	who=$1 job=$2 tool=$3
@@ -27,7 +25,7 @@ both() {
 	latency=
 	$tool $options >/tmp/server 2>&1 &
 	server=$!
-	within 30 listening
+	within 30 stock_listening $port
 	timeout 300 $tool $options 127.0.0.1 >/tmp/client 2>&1 || { cat /tmp/client >&2; exit 1; }
 	wait $server || { cat /tmp/server >&2; exit 1; }
 	case $tool in
@@ -57,15 +55,7 @@ ip link add soft0 type dummy
 ip link set soft0 up
 ip addr add $soft/24 dev soft0
 rdma link add rxe0 type rxe netdev soft0
-soft_gid() {
-	index=
-	for gid in /sys/class/infiniband/rxe0/ports/1/gids/*; do
-		case $(cat "$gid") in *:ffff:c633:6401) index=${gid##*/} ;; esac
-	done
-	[ -n "$index" ]
-}
-within 10 soft_gid
-soft_gid
-device=rxe0
+within 10 stock_gid_index $soft rxe0
+device=rxe0 index=$(stock_gid_index $soft rxe0)
 jobs rdma_rxe
 echo "rdma_rxe measured"
