@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Commands of send queues that are not part of a QP: those of the network interface, and the one that
+//! tries write combining.
+//!
+//! Source: `mlx5e_create_sq`, `mlx5e_modify_sq` in core/en_main.c, `mlx5_wc_create_sq` in core/wc.c.
+
+use kernel::prelude::*;
+use mlx5_hw::{
+    field,
+    field::{
+        Mut,
+        Ref, //
+    },
+    ifc,
+    raw,
+    span, //
+};
+
+use crate::{
+    buf::Buf,
+    cmd::Command,
+    plain_command,
+    wq::SEND_WQE_BYTES, //
+};
+
+/// Inline mode "L2 headers" (`MLX5_INLINE_MODE_L2`).
+const INLINE_L2: u64 = 1;
+
+/// CREATE_SQ; the number of the queue, which is in RST.
+pub(crate) struct CreateSq<'a> {
+    /// Its blocks.
+    pub(crate) buf: &'a Buf,
+    /// log2 of their number.
+    pub(crate) log: u8,
+    pub(crate) pd: u32,
+    pub(crate) cqn: u32,
+    /// Doorbell page.
+    pub(crate) uar: u32,
+    /// DMA address of the doorbell record.
+    pub(crate) record: u64,
+    /// Where its packets go; none for a queue that sends no packet.
+    pub(crate) tis: Option<u32>,
+    /// WQEs carry the Ethernet header.
+    pub(crate) inline_mode: bool,
+}
+
+impl Command for CreateSq<'_> {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_SQ;
+    type In = ifc::create_sq_in;
+    type Out = ifc::create_sq_out;
+    type Output = u32;
+
+    fn in_tail(&self) -> usize {
+        self.buf.pages() * 8
+    }
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.with(span!(create_sq_in, ctx), |sqc| {
+            sqc.set_flag(field!(sqc, flush_in_error_en), true)
+                .set(field!(sqc, state), raw::MLX5_SQC_STATE_RST.into())
+                .set(field!(sqc, cqn), self.cqn.into());
+            if let Some(tis) = self.tis {
+                sqc.set(field!(sqc, tis_lst_sz), 1)
+                    .set(field!(sqc, tis_num_0), tis.into());
+            }
+            if self.inline_mode {
+                sqc.set(field!(sqc, min_wqe_inline_mode), INLINE_L2);
+            }
+            sqc.with(span!(sqc, wq), |wq| {
+                wq.set(field!(wq, wq_type), raw::MLX5_WQ_TYPE_CYCLIC.into())
+                    .set(field!(wq, pd), self.pd.into())
+                    .set(field!(wq, uar_page), self.uar.into())
+                    .set(field!(wq, dbr_addr), self.record)
+                    .set(field!(wq, log_wq_stride), SEND_WQE_BYTES.ilog2().into())
+                    .set(field!(wq, log_wq_sz), self.log.into());
+            });
+        });
+        self.buf
+            .write_pas(input.raw(span!(create_sq_in, ctx.wq.pas)))
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_sq_out, sqn)))
+    }
+}
+
+/// MODIFY_SQ from RST to RDY.
+pub(crate) struct ReadySq {
+    pub(crate) number: u32,
+}
+
+impl Command for ReadySq {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_SQ;
+    type In = ifc::modify_sq_in;
+    type Out = ifc::modify_sq_out;
+    type Output = ();
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input
+            .set(field!(modify_sq_in, sqn), self.number.into())
+            .set(
+                field!(modify_sq_in, sq_state),
+                raw::MLX5_SQC_STATE_RST.into(),
+            )
+            .set(
+                field!(modify_sq_in, ctx.state),
+                raw::MLX5_SQC_STATE_RDY.into(),
+            );
+        Ok(())
+    }
+
+    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
+        Some(())
+    }
+}
+
+plain_command! {
+    /// DESTROY_SQ.
+    DestroySq, MLX5_CMD_OP_DESTROY_SQ, destroy_sq_in, destroy_sq_out, number: u32 => sqn
+}
