@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completion queues: the ring, its doorbell record, arming and moderation.
+//! Completion queues: the ring and its doorbell record; arming is in `notify`.
 //!
 //! | term | meaning |
 //! |---|---|
@@ -12,9 +12,11 @@
 mod commands;
 mod entry;
 mod events;
+mod notify;
 pub use commands::{CreateCq, DestroyCq, ModifyCq, QueryCq};
 pub use entry::{Completion, Cqe, CQE_LEN};
 pub use events::{arm, expire};
+pub(crate) use notify::Moderation;
 
 use crate::{
     buffer::Buffer,
@@ -23,35 +25,8 @@ use crate::{
     table::{Kind, Object},
 };
 use mlx5_hw::ring::{Counter, Ring};
+use notify::Notify;
 use std::time::Duration;
-
-/// What the driver waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
-    /// Any CQE past the CI.
-    Next,
-    /// A solicited or an error CQE past the CI.
-    Solicited,
-}
-
-/// A pending request for one event.
-#[derive(Clone, Copy, Debug)]
-struct Armed {
-    want: Want,
-    ci: u32,
-    sequence: u8,
-}
-
-/// Event moderation: an event is held back until `count` CQEs came or `period` passed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moderation {
-    /// Microseconds; 0 switches moderation off.
-    pub(crate) period: u16,
-    /// CQEs; 0 means the period alone counts.
-    pub(crate) count: u16,
-    /// The period starts with the first CQE instead of the last event.
-    pub(crate) from_cqe: bool,
-}
 
 /// Life of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +62,7 @@ pub struct Cq {
     pub(crate) collapsed: bool,
     /// Overrun is ignored.
     pub(crate) overrun_ignore: bool,
-    pub(crate) moderation: Moderation,
+    notify: Notify,
     pub(crate) health: Health,
     ring: Ring,
     buffer: Buffer,
@@ -95,17 +70,6 @@ pub struct Cq {
     pi: Counter,
     /// CI as last read from the record.
     ci: u32,
-    armed: Option<Armed>,
-    /// Sequence of the request that was answered last.
-    fired: Option<u8>,
-    /// PI behind the last solicited CQE.
-    solicited: Option<Counter>,
-    /// CQEs since the last event, and when the first of them came.
-    fresh: u32,
-    fresh_since: Duration,
-    last_event: Option<Duration>,
-    /// When a held back event is due.
-    deadline: Option<Duration>,
 }
 
 impl Object for Cq {
@@ -145,20 +109,13 @@ impl Cq {
             wide: shape.wide,
             collapsed: shape.collapsed,
             overrun_ignore: shape.overrun_ignore,
-            moderation: shape.moderation,
+            notify: Notify::new(shape.moderation),
             health: Health::Good,
             ring: shape.ring,
             buffer: shape.buffer,
             record: shape.record,
             pi: Counter::new(0),
             ci: 0,
-            armed: None,
-            fired: None,
-            solicited: None,
-            fresh: 0,
-            fresh_since: Duration::ZERO,
-            last_event: None,
-            deadline: None,
         }
     }
 
@@ -180,16 +137,6 @@ impl Cq {
     /// Consumer index as last seen, 24 bits.
     pub(crate) fn consumer(&self) -> u32 {
         self.ci
-    }
-
-    /// Index of the last CQE before which an event was asked for and given, for QUERY_CQ.
-    pub(crate) fn state_code(&self) -> u32 {
-        match self.armed.map(|armed| armed.want) {
-            // Source: `MLX5_CQC_ST_*` in mlx5_ifc.h: solicited armed, armed, fired.
-            Some(Want::Solicited) => 0x6,
-            Some(Want::Next) => 0x9,
-            None => 0xa,
-        }
     }
 
     fn outstanding(&self) -> u32 {
@@ -226,15 +173,8 @@ impl Cq {
         if let Err(error) = self.store(env, cqe) {
             return self.broken(error);
         }
-        if alarming {
-            self.solicited = Some(self.pi);
-        }
-        if self.fresh == 0 {
-            self.fresh_since = now;
-        }
-        self.fresh = self.fresh.saturating_add(1);
         Pushed::Stored {
-            event: self.event_due(now),
+            event: self.notify.completed(self.pi, alarming, now),
         }
     }
 
@@ -264,95 +204,20 @@ impl Cq {
         if self.health != Health::Good {
             return false;
         }
-        // CAST: two bits.
-        let sequence = (word >> 28 & 3) as u8;
-        if self.fired == Some(sequence) {
-            // The event that answers this request is on its way already.
-            return false;
-        }
-        let want = if word & 1 << 24 == 0 {
-            Want::Next
-        } else {
-            Want::Solicited
-        };
-        self.armed = Some(Armed {
-            want,
-            ci: word & INDEX,
-            sequence,
-        });
-        self.event_due(now)
-    }
-
-    /// Whether a CQE past the CI of the request is there.
-    fn is_triggered(&self, armed: Armed) -> bool {
-        let past = |pi: Counter| {
-            let ahead = pi.low24().wrapping_sub(armed.ci) & INDEX;
-            ahead != 0 && ahead <= INDEX / 2
-        };
-        match armed.want {
-            Want::Next => past(self.pi),
-            Want::Solicited => self.solicited.is_some_and(past),
-        }
-    }
-
-    /// Decides about an event at `now`; when it says yes, the request is used up.
-    fn event_due(&mut self, now: Duration) -> bool {
-        self.deadline = None;
-        let Some(armed) = self.armed.filter(|armed| self.is_triggered(*armed)) else {
-            return false;
-        };
-        let Moderation {
-            period,
-            count,
-            from_cqe,
-        } = self.moderation;
-        if period != 0 && (count == 0 || self.fresh < count.into()) {
-            let base = if from_cqe {
-                Some(self.fresh_since)
-            } else {
-                self.last_event
-            };
-            let due = base.map(|base| base + Duration::from_micros(period.into()));
-            if let Some(due) = due.filter(|due| *due > now) {
-                self.deadline = Some(due);
-                return false;
-            }
-        }
-        self.armed = None;
-        self.fired = Some(armed.sequence);
-        self.fresh = 0;
-        self.last_event = Some(now);
-        true
+        self.notify.arm(word, now)
     }
 
     /// One line for a dump.
     pub fn describe(&self, cqn: u32) -> String {
         format!(
-            "CQ {cqn:#x}: EQ {:#x} entries {} pi {:#x} ci {:#x} {:?} armed {:?} {:?}",
+            "CQ {cqn:#x}: EQ {:#x} entries {} pi {:#x} ci {:#x} {:?} {}",
             self.eqn,
             self.ring.entries(),
             self.pi.low24(),
             self.ci,
             self.health,
-            self.armed,
-            self.moderation,
+            self.notify,
         )
-    }
-
-    /// When [`Cq::expire`] should be called.
-    pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.deadline
-    }
-
-    /// Time has passed: whether a held back event is due now.
-    pub(crate) fn expire(&mut self, now: Duration) -> bool {
-        self.deadline.is_some_and(|due| due <= now) && self.event_due(now)
-    }
-
-    /// New moderation, at once. Whether an event is due now.
-    pub(crate) fn moderate(&mut self, moderation: Moderation, now: Duration) -> bool {
-        self.moderation = moderation;
-        self.event_due(now)
     }
 
     /// Moves to a new buffer: one resize CQE ends the old one, all later CQEs go to the new one.

@@ -179,6 +179,7 @@ impl Command for QueryCq {
     ) -> Result<(), Refused> {
         let cqn = input.get32(field!(query_cq_in, cqn));
         let cq = hca.cqs.find_mut(cqn)?;
+        let moderation = cq.notify.moderation();
         // A record that cannot be read leaves the last known index.
         let _ = cq.refresh(&mut hca.env);
         let status = match cq.health {
@@ -192,16 +193,21 @@ impl Command for QueryCq {
                 .set(field!(cqc, cqe_sz), u64::from(cq.wide))
                 .set_flag(field!(cqc, cc), cq.collapsed)
                 .set_flag(field!(cqc, oi), cq.overrun_ignore)
-                .set(
-                    field!(cqc, cq_period_mode),
-                    u64::from(cq.moderation.from_cqe),
-                )
-                .set(field!(cqc, st), cq.state_code().into())
+                .set(field!(cqc, cq_period_mode), u64::from(moderation.from_cqe))
+                .set(field!(cqc, st), cq.notify.state_code().into())
                 .set(field!(cqc, log_cq_size), cq.ring().log().into())
                 .set(field!(cqc, uar_page), cq.uar.into())
-                .set(field!(cqc, cq_period), cq.moderation.period.into())
-                .set(field!(cqc, cq_max_count), cq.moderation.count.into())
+                .set(field!(cqc, cq_period), moderation.period.into())
+                .set(field!(cqc, cq_max_count), moderation.count.into())
                 .set(field!(cqc, c_eqn_or_apu_element), cq.eqn.into())
+                .set(
+                    field!(cqc, last_notified_index),
+                    cq.notify.reported().into(),
+                )
+                .set(
+                    field!(cqc, last_solicit_index),
+                    cq.notify.solicited().into(),
+                )
                 .set(field!(cqc, consumer_counter), cq.consumer().into())
                 .set(field!(cqc, producer_counter), cq.producer().into())
                 .set(field!(cqc, dbr_addr), cq.record());
@@ -245,7 +251,7 @@ impl Command for ModifyCq {
         let new = moderation(input.sub(span!(modify_cq_in, cq_context)));
         let now = hca.env.now();
         let cq = hca.cqs.find_mut(cqn)?;
-        let mut moderation = cq.moderation;
+        let mut moderation = cq.notify.moderation();
         if select & MASK_PERIOD != 0 {
             moderation.period = new.period;
         }
@@ -255,7 +261,7 @@ impl Command for ModifyCq {
         if select & MASK_PERIOD_MODE != 0 {
             moderation.from_cqe = new.from_cqe;
         }
-        let event = cq.moderate(moderation, now);
+        let event = cq.notify.moderate(moderation, now);
         hca.after_cq(cqn, event);
         Ok(())
     }

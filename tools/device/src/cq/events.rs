@@ -59,7 +59,7 @@ impl Hca {
         let Some(cq) = self.cqs.get(cqn) else {
             return;
         };
-        let (eqn, deadline) = (cq.eqn, cq.deadline());
+        let (eqn, deadline) = (cq.eqn, cq.notify.deadline());
         if event {
             let mut data = [0; 28];
             data[24..].copy_from_slice(&cqn.to_be_bytes());
@@ -93,7 +93,7 @@ pub fn arm(hca: &mut Hca, uar: u32, cqn: u32, word: u32) {
 pub fn expire(hca: &mut Hca, cqn: u32) {
     let now = hca.env.now();
     if let Some(cq) = hca.cqs.get_mut(cqn) {
-        let event = cq.expire(now);
+        let event = cq.notify.expire(now);
         hca.after_cq(cqn, event);
     }
 }

@@ -3,7 +3,11 @@
 
 use super::{node::*, op, pair::*, pattern, CE, SE};
 use device::scaffold::driver::Input;
-use mlx5_hw::{field, field::Mut, ifc, raw};
+use mlx5_hw::{
+    field,
+    field::{Mut, Ref},
+    ifc, raw,
+};
 use std::time::Duration;
 
 const COMPLETION: u8 = 0x00;
@@ -52,7 +56,7 @@ fn one_arm_gives_one_event() {
 }
 
 #[test]
-fn arming_behind_a_completion_fires_at_once() {
+fn arming_behind_a_completion_nobody_was_told_of_fires_at_once() {
     let (mut node, mut a) = nops();
     complete(&mut node, &mut a);
     node.arm(&mut a.cq, false);
@@ -60,9 +64,29 @@ fn arming_behind_a_completion_fires_at_once() {
     // The same sequence again: the event that answers it is out already.
     node.arm(&mut a.cq, false);
     assert_eq!(fired(&mut node, &a.cq), 0);
+    // A new request before the completion is polled: the event told of it.
     a.cq.sequence = 1;
     node.arm(&mut a.cq, false);
+    assert_eq!(fired(&mut node, &a.cq), 0);
+    complete(&mut node, &mut a);
     assert_eq!(fired(&mut node, &a.cq), 1);
+    complete(&mut node, &mut a);
+    a.cq.sequence = 2;
+    node.arm(&mut a.cq, false);
+    assert_eq!(fired(&mut node, &a.cq), 1, "nobody was told of the third");
+    let query = Input::<ifc::query_cq_in>::new(raw::MLX5_CMD_OP_QUERY_CQ)
+        .set(field!(query_cq_in, cqn), a.cq.cqn.into());
+    let reply = node.driver.ok(query, 16 + 256);
+    let context = Ref::<ifc::query_cq_out>::new(&reply.output).unwrap();
+    assert_eq!(
+        [
+            context.get32(field!(query_cq_out, cq_context.last_notified_index)),
+            context.get32(field!(query_cq_out, cq_context.last_solicit_index)),
+            context.get32(field!(query_cq_out, cq_context.consumer_counter)),
+            context.get32(field!(query_cq_out, cq_context.producer_counter)),
+        ],
+        [3, 0, 0, 3]
+    );
 }
 
 #[test]

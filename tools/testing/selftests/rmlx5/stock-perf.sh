@@ -32,7 +32,11 @@ test_read_bw() { bw read; }
 test_send_bw() { bw send; }
 test_both_ways_at_once() { perf ib_write_bw -b -n 100 -s 65536; perf ib_send_bw -b -n 100 -s 4096; perf ib_read_bw -b -n 100 -s 4096; }
 test_many_qps() { perf ib_write_bw -q 8 -n 40 -s 8192; }
-test_events() { perf ib_send_bw -e -n 100 -s 4096; }
+test_events() {
+	perf ib_send_bw -e -n 100 -s 4096
+	perf ib_write_bw -e -n 100 -s 4096
+	perf ib_send_lat -e -n 100 -s 64
+}
 test_inline() { perf ib_send_bw -I 64 -n 100 -s 64; perf ib_write_bw -I 200 -n 100 -s 200; }
 test_immediate() { perf ib_write_bw --write_with_imm -n 100 -s 4096; }
 test_atomic_bw() { perf ib_atomic_bw -A FETCH_AND_ADD -n 100; perf ib_atomic_bw -A CMP_AND_SWAP -n 100; }
@@ -70,6 +74,8 @@ pingpong() {
 	wire_verdict || fail "the server of $program"
 }
 
+# With time stamps it polls once for each event, and fails if there is nothing.
+test_rc_pingpong() { pingpong rc -e -t; }
 test_uc_pingpong() { pingpong uc -e; }
 test_srq_pingpong() { pingpong srq -e; }
 test_xsrq_pingpong() { pingpong xsrq -e; }
