@@ -6,7 +6,7 @@
 //! (loopback pairs) or to a channel of another machine. Its [`Core`] does all work under one mutex;
 //! a [`Channel`] adds the task that runs it when the CQ has something.
 //!
-//! Lock order: 1. [`set::Set`]'s mutex, 2. [`Core`]'s mutex of one channel, never of two at a time;
+//! Lock order: 0. the turn of whoever changes channels, 1. [`set::Set`]'s mutex, 2. [`Core`]'s mutex of one channel, never of two at a time;
 //! 3. the mutex of the control QP, 4. what commands lock, 5. the roster, 6. the mailbox of one
 //! channel. Hard interrupts take the roster and touch atomics only.
 

@@ -22,8 +22,8 @@ use super::{
 impl Channels {
     /// The endpoints of all channels. Makes channels and control QP if need be. Sleeps.
     pub(crate) fn endpoints(&self) -> Result<KVec<Endpoint>> {
-        let mut set = self.set.lock();
-        self.provision(&mut set)?;
+        let turn = self.turn();
+        let mut set = self.provision(&turn)?;
         let control = self.control(&mut set)?;
         let mut endpoints = KVec::with_capacity(set.channels.len(), GFP_KERNEL)?;
         for channel in set.channels.iter() {
@@ -57,9 +57,9 @@ impl Channels {
     /// `EINVAL` unless there is one line for each channel; `EBUSY` while a self-test runs on a
     /// connection that is in force. Sleeps.
     pub(crate) fn connect(&self, peers: KVec<Endpoint>) -> Result {
-        let mut set = self.set.lock();
-        may_change(&set)?;
-        self.provision(&mut set)?;
+        let turn = self.turn();
+        may_change(&self.set.lock())?;
+        let mut set = self.provision(&turn)?;
         if peers.len() != set.channels.len() {
             dev_err!(
                 self.device.pdev,
@@ -80,14 +80,17 @@ impl Channels {
     /// Connects the channels in loopback pairs again. `EINVAL` for an odd number of channels, `EBUSY`
     /// as for [`Channels::connect`]: a run that waits for a lost peer goes on in pairs. Sleeps.
     pub(crate) fn loopback(&self) -> Result {
-        let mut set = self.set.lock();
-        may_change(&set)?;
-        if set.wanted % 2 != 0 {
-            return Err(EINVAL);
+        let turn = self.turn();
+        {
+            let mut set = self.set.lock();
+            may_change(&set)?;
+            if set.wanted % 2 != 0 {
+                return Err(EINVAL);
+            }
+            self.must_be_up()?;
+            set.peer = false;
         }
-        self.must_be_up()?;
-        set.peer = false;
-        self.provision(&mut set)?;
+        let set = self.provision(&turn)?;
         pair_up(&set.channels, 0)
     }
 }

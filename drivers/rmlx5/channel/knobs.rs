@@ -5,7 +5,10 @@ use kernel::prelude::*;
 
 use super::{
     layout,
-    set::Channels,
+    set::{
+        Channels,
+        Turn, //
+    },
     Core, //
 };
 use crate::{
@@ -52,10 +55,9 @@ impl Channels {
 
     /// Changes the number of channels, live. On failure the old set goes on. Sleeps.
     pub(crate) fn set_count(&self, count: u32) -> Result<(), Refusal> {
-        let mut set = self.set.lock();
-        check_count(count, !set.peer)?;
-        self.must_be_up()?;
-        self.grow_or_shrink(&mut set, count)?;
+        let turn = self.turn();
+        check_count(count, !self.set.lock().peer)?;
+        let mut set = self.grow_or_shrink(&turn, count)?;
         set.wanted = count;
         set.used = true;
         Ok(())
@@ -63,21 +65,41 @@ impl Channels {
 
     /// Changes the depth of the CQs, live. On failure all are as before. Sleeps.
     pub(crate) fn set_depth(&self, cqes: u32) -> Result<u32, Refusal> {
-        let mut set = self.set.lock();
+        let turn = self.turn();
         let log = check_depth(&self.device.caps()?, cqes)?;
         self.must_be_up()?;
-        let old = set.log_cqes;
-        for (done, channel) in set.channels.iter().enumerate() {
-            if let Err(error) = channel.core.resize(log) {
-                for channel in set.channels.iter().take(done) {
-                    // Back to what it was; a CQ that stays deeper does no harm.
-                    let _ = channel.core.resize(old);
-                }
-                return Err(error.into());
+        let old = self.set.lock().log_cqes;
+        if let Err(error) = self.resize_all(&turn, log) {
+            // Back to what they were. A CQ for which there is no memory stays as it is, which does
+            // no harm: either depth serves the QP.
+            let _ = self.resize_all(&turn, old);
+            return Err(error.into());
+        }
+        Ok(1 << log)
+    }
+
+    /// Memory for all of them first, then the commands.
+    fn resize_all(&self, _turn: &Turn<'_>, log: u8) -> Result {
+        let mut rings = KVec::new();
+        let mut channels = KVec::new();
+        {
+            let set = self.set.lock();
+            for channel in set.channels.iter().filter(|channel| !channel.core.has(log)) {
+                channels.push(channel.clone(), GFP_KERNEL)?;
             }
         }
+        // Nobody else adds a channel, takes one away or changes a depth meanwhile.
+        for channel in channels.iter() {
+            rings.push(channel.core.ring(log)?, GFP_KERNEL)?;
+        }
+        let mut set = self.set.lock();
+        // There may have been a reset meanwhile.
+        self.must_be_up()?;
+        for (channel, ring) in channels.iter().zip(rings) {
+            channel.core.resize(log, ring)?;
+        }
         set.log_cqes = log;
-        Ok(1 << log)
+        Ok(())
     }
 }
 
@@ -109,15 +131,21 @@ pub(super) fn check_depth(caps: &Caps, cqes: u32) -> Result<u8, Refusal> {
 }
 
 impl Core {
-    /// Moves the CQ to a ring of `1 << log` entries. Nothing that is in the old one is lost.
-    fn resize(&self, log: u8) -> Result {
+    /// Whether its CQ has `1 << log` entries.
+    fn has(&self, log: u8) -> bool {
+        self.inner.lock().log_cqes == log
+    }
+
+    /// Memory for a CQ of `1 << log` entries, where the CQ is served.
+    fn ring(&self, log: u8) -> Result<CqRing> {
+        let node = self.device.comp_eq(self.vector).ok_or(ENODEV)?.node;
+        CqRing::new(self.device.pdev.device(), node, log)
+    }
+
+    /// Moves the CQ to `ring` of `1 << log` entries. Nothing that is in the old one is lost.
+    fn resize(&self, log: u8, ring: CqRing) -> Result {
         let mut guard = self.inner.lock();
         let inner = &mut *guard;
-        if inner.log_cqes == log {
-            return Ok(());
-        }
-        let node = self.device.comp_eq(self.vector).ok_or(ENODEV)?.node;
-        let ring = CqRing::new(self.device.pdev.device(), node, log)?;
         if inner.hw.is_some() {
             // An earlier resize may still have completions in the old ring.
             self.drain(inner);

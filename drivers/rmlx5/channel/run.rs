@@ -18,7 +18,10 @@ use kernel_ext::time::now_ns;
 
 use super::{
     options::Options,
-    set::Channels,
+    set::{
+        Channels,
+        Set, //
+    },
     tally::Tally,
     Core, //
 };
@@ -95,11 +98,12 @@ pub(super) enum Trouble {
 impl Channels {
     /// Begins a self-test. `EBUSY` while one runs. Sleeps.
     pub(crate) fn start_run(&self, options: Options) -> Result {
-        let mut set = self.set.lock();
-        if set.run.as_ref().is_some_and(|run| run.is_active()) {
+        let turn = self.turn();
+        let running = |set: &Set| set.run.as_ref().is_some_and(|run| run.is_active());
+        if running(&self.set.lock()) {
             return Err(EBUSY);
         }
-        self.provision(&mut set)?;
+        let mut set = self.provision(&turn)?;
         let run = Run::new(options)?;
         set.retired.clear();
         set.retired_channels = 0;

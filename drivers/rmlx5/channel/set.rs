@@ -6,6 +6,11 @@
 //! Channels are made on first use: by a self-test, by reading `endpoint`, or by a write to
 //! `num_qps`. From then on a write changes them while they work: channels that stay are not
 //! touched, those that go finish what they have under way first.
+//!
+//! Whoever changes their number, their depth or whom they are connected to holds [`Channels::turn`]
+//! for as long as it takes, and the mutex of the set only while it touches hardware. Memory for
+//! many deep CQs can take a minute to come; the callbacks of a reset, which take the mutex of the
+//! set alone, do not wait for it.
 
 use core::cmp::Ordering;
 
@@ -14,7 +19,8 @@ use kernel::{
     prelude::*,
     sync::{
         Arc,
-        Mutex, //
+        Mutex,
+        MutexGuard, //
     },
     time::Delta, //
 };
@@ -83,12 +89,17 @@ impl Set {
     }
 }
 
+/// The right to change the channels of a card; see [`Channels::turn`].
+pub(super) struct Turn<'a>(#[expect(dead_code)] MutexGuard<'a, ()>);
+
 /// The channels of a card.
 #[pin_data]
 pub(crate) struct Channels {
     pub(super) device: Arc<Device>,
     pub(super) queue: Arc<Queue>,
     pub(super) roster: Arc<Roster>,
+    #[pin]
+    turn: Mutex<()>,
     #[pin]
     pub(super) set: Mutex<Set>,
     /// Files and the ib_device; they refer to this value until close.
@@ -133,6 +144,7 @@ impl Channels {
                 device: device.clone(),
                 queue: Queue::new(c"rmlx5-channel", Kind::Unbound)?,
                 roster,
+                turn <- new_mutex!(()),
                 set <- new_mutex!(Set {
                     channels: KVec::new(),
                     base: None,
@@ -166,46 +178,71 @@ impl Channels {
         }
     }
 
-    /// Makes the channels unless they are there.
-    pub(super) fn provision(&self, set: &mut Set) -> Result {
-        self.must_be_up()?;
-        let wanted = set.wanted;
-        self.grow_or_shrink(set, wanted)?;
+    /// The right to change channels. Taken before the mutex of the set, never by a callback of a
+    /// reset. Sleeps.
+    pub(super) fn turn(&self) -> Turn<'_> {
+        Turn(self.turn.lock())
+    }
+
+    /// Makes the channels unless they are there. Sleeps.
+    pub(super) fn provision(&self, turn: &Turn<'_>) -> Result<MutexGuard<'_, Set>> {
+        let wanted = self.set.lock().wanted;
+        let mut set = self.grow_or_shrink(turn, wanted)?;
         set.used = true;
-        Ok(())
+        Ok(set)
     }
 
     /// Makes or takes away channels until there are `count`. What was there stays as it was when it
-    /// fails.
-    pub(super) fn grow_or_shrink(&self, set: &mut Set, count: u32) -> Result {
-        let have = set.channels.len();
+    /// fails. Sleeps.
+    pub(super) fn grow_or_shrink(
+        &self,
+        _turn: &Turn<'_>,
+        count: u32,
+    ) -> Result<MutexGuard<'_, Set>> {
+        self.must_be_up()?;
         let count = count as usize;
+        let (have, log_cqes) = {
+            let set = self.set.lock();
+            (set.channels.len(), set.log_cqes)
+        };
+        // Nobody else changes their number meanwhile.
+        let fresh = self.allocate(have, count, log_cqes)?;
+        let mut set = self.set.lock();
+        // There may have been a reset meanwhile.
+        self.must_be_up()?;
         if set.base.is_none() {
             set.base = Some(Base::new(&self.device)?);
         }
         match count.cmp(&have) {
             // What was there stays as it was when it fails.
-            Ordering::Greater => self
-                .grow(set, count)
-                .inspect_err(|_| self.remove_from(set, have))?,
-            Ordering::Less => self.retire(set, count),
+            Ordering::Greater => {
+                if let Err(error) = self.grow(&mut set, fresh) {
+                    self.remove_from(&mut set, have);
+                    return Err(error);
+                }
+            }
+            Ordering::Less => self.retire(&mut set, count),
             Ordering::Equal => {}
         }
-        Ok(())
+        Ok(set)
     }
 
-    fn grow(&self, set: &mut Set, count: usize) -> Result {
-        let have = set.channels.len();
-        let Set {
-            channels,
-            base,
-            log_cqes,
-            ..
-        } = set;
-        let base = base.as_ref().ok_or(ENODEV)?;
+    /// Channels from number `have` to below `count`, without hardware.
+    fn allocate(&self, have: usize, count: usize, log_cqes: u8) -> Result<KVec<Arc<Channel>>> {
+        let mut fresh = KVec::with_capacity(count.saturating_sub(have), GFP_KERNEL)?;
         for index in have..count {
             // CAST: at most MAX_CHANNELS.
-            let channel = Channel::new(&self.device, &self.queue, index as u32, *log_cqes)?;
+            let channel = Channel::new(&self.device, &self.queue, index as u32, log_cqes)?;
+            fresh.push(channel, GFP_KERNEL)?;
+        }
+        Ok(fresh)
+    }
+
+    fn grow(&self, set: &mut Set, fresh: KVec<Arc<Channel>>) -> Result {
+        let have = set.channels.len();
+        let Set { channels, base, .. } = set;
+        let base = base.as_ref().ok_or(ENODEV)?;
+        for channel in fresh {
             channel.create(base)?;
             if let Err(error) = channels.push(channel.clone(), GFP_KERNEL) {
                 channel.destroy();

@@ -44,6 +44,21 @@ test_function_reset() {
 	bounded reset_prepare $BOUND_DETECTED && bounded reset_done $BOUND_RESET
 }
 
+# A knob that asks for much memory keeps no callback waiting: the depth is either changed or refused as "try again".
+test_error_while_a_knob_seeks_memory() {
+	traffic || return
+	knob=$(IB)/resource/cq_size
+	(echo 2097152 >"$knob") 2>/tmp/knob &
+	writer=$!
+	sleep 0.05
+	kill -0 $writer 2>/dev/null || fail "the write took no time" || return
+	inject "$BDF" 0x10 0 && on_again 1 || return
+	wait $writer && want=2097152 || want=1024
+	expect "depth" $want "$(cat "$knob")" || return
+	[ $want != 1024 ] || grep -q 'Resource temporarily unavailable' /tmp/knob || fail "$(cat /tmp/knob)" || return
+	bounded error_detected $BOUND_DETECTED && bounded slot_reset $BOUND_RESET && bounded resume $BOUND_RESUME
+}
+
 # watch: every sleep of the kernel goes to the trace buffer, with its stack.
 watch() {
 	[ -d $T/events ] || mount -t tracefs nodev $T
