@@ -226,6 +226,7 @@ impl Machine {
                 Event::Msix { enabled, masked } => self.vectors.set_control(enabled, masked),
                 Event::Gateway(transfer) => {
                     let space = match transfer.space {
+                        pcie::CardSpace::Chip => card::Space::Chip,
                         pcie::CardSpace::Icmd => card::Space::Icmd,
                         pcie::CardSpace::InitSegment => card::Space::InitSegment,
                     };

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use mlx5_hw::raw;
 
 use crate::{
+    chip,
     cmd::queue,
     counters::{Census, Counters},
     dump::Selection,
@@ -36,6 +37,8 @@ pub enum Reset {
 /// Spaces behind the vendor gateway that the card itself answers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
+    /// Registers of the chip, see [`crate::chip`].
+    Chip,
     /// The mailbox of [`crate::icmd`].
     Icmd,
     /// The initialization segment, with that of [`crate::nodnic`].
@@ -134,6 +137,9 @@ impl Card {
     /// where there is nothing.
     pub fn gateway(&mut self, space: Space, at: u32, write: Option<u32>) -> Option<u32> {
         let answer = match (space, write) {
+            (Space::Chip, None) => chip::read(&self.hca, at),
+            // Nothing of the chip can be written from outside.
+            (Space::Chip, Some(_)) => None,
             (Space::Icmd, None) => icmd::read(&mut self.hca, at),
             (Space::Icmd, Some(value)) => icmd::write(&mut self.hca, at, value).then_some(value),
             (Space::InitSegment, write) => self.init_segment(at, write),

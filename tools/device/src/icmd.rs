@@ -3,7 +3,8 @@
 //! driver's command queue may be anywhere.
 //!
 //! Addresses, control word and the two TLVs of a register access: iPXE's mlx_icmd.h and mlx_reg_access.h, mstflint's
-//! mtcr_icmd_cif.c. Of the commands only the register access is offered, with the registers that ACCESS_REG has.
+//! mtcr_icmd_cif.c; capabilities: its icmd_hca_layouts.h. Of the commands two are offered, the register access, with the
+//! registers that ACCESS_REG has, and the query of general capabilities.
 //!
 //! | address | what |
 //! |---|---|
@@ -22,6 +23,10 @@ const LEN: usize = 0x300;
 const BUSY: u32 = 1;
 
 const REGISTER_ACCESS: u32 = 0x9001;
+const QUERY_CAPABILITIES: u32 = 0x8400;
+
+/// General capabilities: MCAM exists, and every register can be reached by ICMD.
+const GENERAL: u32 = 1 << 26 | 1 << 29;
 
 const OK: u32 = 0;
 const INVALID_OPCODE: u32 = 1;
@@ -97,10 +102,28 @@ pub fn write(hca: &mut Hca, at: u32, value: u32) -> bool {
 }
 
 fn run(hca: &mut Hca, opcode: u32) -> u32 {
-    if opcode != REGISTER_ACCESS {
-        tracing::debug!("ICMD {opcode:#x} is not offered");
-        return INVALID_OPCODE;
+    match opcode {
+        REGISTER_ACCESS => access_register(hca),
+        QUERY_CAPABILITIES => query_capabilities(hca),
+        _ => {
+            tracing::debug!("ICMD {opcode:#x} is not offered");
+            INVALID_OPCODE
+        }
     }
+}
+
+fn query_capabilities(hca: &mut Hca) -> u32 {
+    let [first, second, ..] = hca.icmd.mailbox.as_mut();
+    let group = *first & 0xffff;
+    if group != 0 {
+        tracing::debug!("ICMD: no capability group {group:#x}");
+        return BAD_PARAM;
+    }
+    (*first, *second) = (GENERAL, 0);
+    OK
+}
+
+fn access_register(hca: &mut Hca) -> u32 {
     let words = *hca.icmd.mailbox;
     let Some(status) = access(hca, &words) else {
         return BAD_PARAM;

@@ -7,7 +7,7 @@ use std::mem::offset_of;
 
 use mlx5_hw::{field, raw};
 
-use crate::{cmd::queue, hca::Hca, nodnic};
+use crate::{chip, cmd::queue, hca::Hca, nodnic};
 
 /// Length of the segment in BAR0, in bytes.
 pub const LEN: u64 = 0x2000;
@@ -101,7 +101,7 @@ pub fn read(hca: &Hca, offset: u64) -> u32 {
             major << 24 | minor << 16 | sub
         }
         o if o == at(HEALTH + offset_of!(raw::health_buffer, hw_id)) => {
-            u32::from(hca.env.profile.pci.device)
+            chip::hardware_id(hca.env.profile.pci.device).into()
         }
         o if o == at(HEALTH + offset_of!(raw::health_buffer, rfr_severity)) => {
             u32::from(iseg.reset_request) << 31

@@ -16,6 +16,7 @@
 //! | [`iseg`], [`uar`] | the two kinds of page in BAR0 |
 //! | [`boot`], [`pages`], [`caps`] | bring-up, firmware pages, capabilities |
 //! | [`vport`], [`nic_vport`], [`roce_address`], [`register`], [`adapter`] | port and identity |
+//! | [`icmd`], [`nodnic`], [`chip`] | what tools and boot programs reach through the vendor gateway |
 //! | one noun a file | [`eq`], [`cq`], [`mkey`], [`qp`], [`srq`], [`pd`], [`sq`], [`rq`], ... |
 //! | [`transport`], [`eth`], [`flow`] | the RDMA engine, the Ethernet engine, steering |
 //!
@@ -41,6 +42,7 @@ pub mod boot;
 pub mod buffer;
 pub mod caps;
 pub mod card;
+pub mod chip;
 pub mod cmd;
 pub mod counters;
 pub mod cq;

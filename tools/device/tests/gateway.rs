@@ -66,6 +66,9 @@ fn what_icmd_does_not_offer_says_so() {
     assert!(size.is_some_and(|bytes| bytes >= 0x100));
     assert_eq!(ask(&mut card, 0x8007, &[]).0, 1, "opcode");
     assert_eq!(ask(&mut card, ICMD, &[0; 9]).0, 4, "no TLV");
+    assert_eq!(ask(&mut card, 0x8400, &[1, 0]).0, 4, "debug capabilities");
+    let general = vec![1 << 29 | 1 << 26, 0];
+    assert_eq!(ask(&mut card, 0x8400, &[0, 0]), (0, general));
     let changed = |index: usize, word: u32| {
         let mut words = pmtu(1, 0);
         words[index] = word;
@@ -90,6 +93,136 @@ fn what_icmd_does_not_offer_says_so() {
     );
     assert_eq!(card.gateway(Space::Icmd, 0x4, None), None);
     assert_eq!(card.gateway(Space::Icmd, MAILBOX + 2, Some(1)), None);
+}
+
+/// Reads a management register by ICMD: status and content. `words` is the register as it is sent.
+fn query(card: &mut Card, id: u32, words: &[u32]) -> (u32, Vec<u32>) {
+    let len = words.len() as u32 + 1;
+    let mut sent = vec![
+        1 << 27 | 4 << 16,
+        id << 16 | 1 << 8 | 1,
+        0,
+        0,
+        3 << 27 | len << 16,
+    ];
+    sent.extend_from_slice(words);
+    let (ok, answer) = ask(card, ICMD, &sent);
+    assert_eq!(ok, 0, "ICMD status");
+    (status(&answer), answer[5..].to_vec())
+}
+
+/// Asks MCAM for a group: bits of its 128 registers.
+fn offered(card: &mut Card, group: u32) -> u128 {
+    let mut words = [0; 18];
+    words[0] = group;
+    let (status, answer) = query(card, 0x907f, &words);
+    assert_eq!(status, 0, "MCAM group {group}");
+    answer[2..6]
+        .iter()
+        .fold(0, |mask, word| mask << 32 | u128::from(*word))
+}
+
+#[test]
+fn tools_find_the_chip_before_they_ask_the_firmware() {
+    let (_, mut card) = card();
+    assert_eq!(card.gateway(Space::Chip, 0xf_0014, None), Some(0x212));
+    let ready = card.gateway(Space::Chip, 0xb_5f04, None);
+    assert_eq!(ready.map(|word| word >> 31), Some(0));
+    assert_eq!(card.gateway(Space::Chip, 0xf_0010, None), None);
+    assert_eq!(card.gateway(Space::Chip, 0xf_0014, Some(1)), None);
+    // The health buffer tells the same chip.
+    assert_eq!(card.gateway(Space::InitSegment, 0x234, None), Some(0x212));
+}
+
+#[test]
+fn management_registers_that_mcam_names_are_there() {
+    let (_, mut card) = card();
+    let mask = offered(&mut card, 0);
+    let named: Vec<u32> = (0..128).filter(|bit| mask >> bit & 1 != 0).collect();
+    assert_eq!(named, [0x20, 0x60, 0x61, 0x62, 0x63, 0x64, 0x7f]);
+    for bit in 0..128 {
+        // One word is too short for each of them; a register that is not there says that instead.
+        let (status, _) = query(&mut card, 0x9000 + bit, &[0]);
+        let expected = if named.contains(&bit) { 7 } else { 4 };
+        assert_eq!(status, expected, "register {:#x}", 0x9000 + bit);
+    }
+    assert_eq!((offered(&mut card, 1), offered(&mut card, 2)), (0, 0));
+    let mut words = [0; 18];
+    words[0] = 3;
+    assert_eq!(query(&mut card, 0x907f, &words).0, 7, "group");
+    words[0] = 1 << 16;
+    assert_eq!(query(&mut card, 0x907f, &words).0, 7, "features");
+}
+
+#[test]
+fn the_firmware_says_what_it_is() {
+    let (_, mut card) = card();
+    let (ok, mgir) = query(&mut card, 0x9020, &[0; 40]);
+    assert_eq!(ok, 0);
+    assert_eq!((mgir[0], mgir[2]), (0x101d, 0x212));
+    assert_eq!((mgir[4], mgir[5]), (0x0200, 0x00c6_d001));
+    assert_eq!(mgir[12].to_be_bytes(), *b"MT_0");
+    assert_eq!(mgir[17..20], [22, 36, 1010]);
+
+    let (ok, mcqs) = query(&mut card, 0x9060, &[0; 4]);
+    assert_eq!((ok, mcqs[0] >> 31, mcqs[1]), (0, 1, 1));
+    assert_eq!(query(&mut card, 0x9060, &[1, 0, 0, 0]).0, 7, "component");
+
+    // Length only, then the version, then what does not exist.
+    let mut words = [0; 37];
+    words[2] = 1;
+    let (ok, mcqi) = query(&mut card, 0x9061, &words[..6]);
+    assert_eq!((ok, mcqi[3]), (0, 124));
+    words[5] = 4;
+    let (_, mcqi) = query(&mut card, 0x9061, &words[..6]);
+    assert_eq!(mcqi[5], 0, "no room");
+    words[5] = 128;
+    let (ok, mcqi) = query(&mut card, 0x9061, &words);
+    assert_eq!((ok, mcqi[5], mcqi[7]), (0, 124, 22 << 24 | 36 << 16 | 1010));
+    assert_eq!(mcqi[14].to_be_bytes(), *b"22.3");
+    for (index, word, what) in [
+        (0, 1, "component"),
+        (2, 3, "information"),
+        (4, 125, "range"),
+    ] {
+        let mut words = words;
+        words[index] = word;
+        assert_eq!(query(&mut card, 0x9061, &words).0, 7, "{what}");
+    }
+}
+
+#[test]
+fn an_update_of_the_firmware_is_refused() {
+    let (_, mut card) = card();
+    let (ok, mcc) = query(&mut card, 0x9062, &[0; 8]);
+    assert_eq!((ok, mcc), (0, vec![0; 8]), "idle");
+    let lock = [
+        1 << 27 | 4 << 16,
+        0x9062 << 16 | 2 << 8 | 1,
+        0,
+        0,
+        3 << 27 | 9 << 16,
+    ];
+    let words: Vec<u32> = lock.into_iter().chain([1, 0, 0, 0, 0, 0, 0, 0]).collect();
+    let (_, answer) = ask(&mut card, ICMD, &words);
+    assert_eq!(status(&answer), 7, "lock");
+    assert_eq!(query(&mut card, 0x9063, &[0; 36]).0, 7, "data");
+}
+
+#[test]
+fn texts_of_the_board_come_in_pieces() {
+    let (_, mut card) = card();
+    let mut words = [2, 0, 8, 0, 0, 0];
+    let (ok, mqis) = query(&mut card, 0x9064, &words);
+    assert_eq!((ok, mqis[1], mqis[2]), (0, 30, 8));
+    assert_eq!(mqis[4].to_be_bytes(), *b"cxem");
+    words[2] = 28 << 16 | 8;
+    let (_, mqis) = query(&mut card, 0x9064, &words);
+    assert_eq!(
+        (mqis[2] & 0xffff, mqis[4]),
+        (2, u32::from_be_bytes(*b"er\0\0"))
+    );
+    assert_eq!(query(&mut card, 0x9064, &[9, 0, 8, 0, 0, 0]).0, 7);
 }
 
 /// A boot program: the segment, and memory for its rings.

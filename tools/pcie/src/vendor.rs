@@ -2,9 +2,10 @@
 //! The vendor specific capability of the family: a gateway to internal address spaces.
 //!
 //! Registers and handshake as the kernel uses them (drivers/net/ethernet/mellanox/mlx5/core/lib/
-//! pci_vsc.c). Of the spaces behind it three exist: the semaphores, here, and two that the card answers for: the command
-//! mailbox of tools and the initialization segment (boot programs reach it this way, iPXE's mlx_pci_gw.c). Asking for another one answers "not supported",
-//! which every user of the gateway knows how to take.
+//! pci_vsc.c). Of the spaces behind it the semaphores are here; for the registers of the chip, the command mailbox of
+//! tools (under two numbers, mstflint's `AS_ICMD` and `AS_ICMD_EXT`) and the initialization segment (boot programs reach
+//! it this way, iPXE's mlx_pci_gw.c) the card answers. Asking for another one answers "not supported", which every user
+//! of the gateway knows how to take.
 
 use crate::space::{Access, Space};
 
@@ -28,10 +29,15 @@ const STATUS_OK: u32 = 1 << 29;
 const FLAG: u32 = 1 << 31;
 /// The address was not in the space.
 const SYNDROME: u32 = 1 << 30;
+/// What a read brings where nothing is (`BAD_ACCESS` in core/diag/crdump.c).
+const NOTHING: u32 = 0xbada_cce5;
 /// Space of the semaphores that functions of the card share.
 const SPACE_SEMAPHORES: u32 = 0xa;
-/// Space of the command mailbox of tools.
+/// Spaces of the command mailbox of tools.
+const SPACE_ICMD_EXT: u32 = 1;
 const SPACE_ICMD: u32 = 3;
+/// Space of the chip's registers.
+const SPACE_CHIP: u32 = 2;
 /// Space of the initialization segment.
 const SPACE_INIT_SEGMENT: u32 = 4;
 /// Words of the space of semaphores.
@@ -40,6 +46,8 @@ const SEMAPHORES: usize = 256;
 /// Spaces that the card answers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardSpace {
+    /// Registers of the chip.
+    Chip,
     /// Command mailbox of tools.
     Icmd,
     /// Initialization segment.
@@ -49,7 +57,8 @@ pub enum CardSpace {
 impl CardSpace {
     fn from_number(number: u32) -> Option<Self> {
         match number {
-            SPACE_ICMD => Some(Self::Icmd),
+            SPACE_CHIP => Some(Self::Chip),
+            SPACE_ICMD | SPACE_ICMD_EXT => Some(Self::Icmd),
             SPACE_INIT_SEGMENT => Some(Self::InitSegment),
             _ => None,
         }
@@ -146,8 +155,8 @@ impl Vendor {
         // A finished write shows the flag clear, a finished read shows it set.
         let done = if transfer.write.is_some() { 0 } else { FLAG };
         let syndrome = if value.is_some() { 0 } else { SYNDROME };
-        if let (None, Some(value)) = (transfer.write, value) {
-            space.put(self.at + DATA, value);
+        if transfer.write.is_none() {
+            space.put(self.at + DATA, value.unwrap_or(NOTHING));
         }
         space.set_bits(self.at + ADDRESS, FLAG | SYNDROME, done | syndrome);
     }

@@ -9,6 +9,7 @@ pub const HOST_ENDIANNESS: Register = Register {
     id: 0x7004,
     name: "HOST_ENDIANNESS",
     len: 16,
+    tail: 0,
     layout: None,
     read: |hca, _, output| {
         output.fill(0);
@@ -36,6 +37,7 @@ pub const NODE_DESC: Register = Register {
     id: 0x6001,
     name: "NODE_DESC",
     len: 64,
+    tail: 0,
     layout: None,
     read: |hca, _, output| {
         output.copy_from_slice(&hca.vport.node_description);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ACCESS_REG: the registers of port and host interface. One register a type.
 
+pub mod component;
 pub mod host;
+pub mod mcam;
+pub mod mgir;
+pub mod mqis;
 pub mod paos;
 pub mod pfcc;
 pub mod pmtu;
@@ -31,8 +35,10 @@ pub struct Register {
     pub id: u16,
     /// Name for messages.
     pub name: &'static str,
-    /// Length in bytes.
+    /// Length in bytes; of the fixed part, if there is a tail.
     pub len: usize,
+    /// Longest tail behind the fixed part, in bytes: how much of it an access has is its own choice.
+    pub tail: usize,
     /// Layout, where the interface has one: reserved bits are checked against it.
     pub layout: Option<&'static Layout>,
     /// Reads it.
@@ -41,16 +47,30 @@ pub struct Register {
     pub write: Option<fn(&mut Hca, &[u8]) -> Result<(), Refused>>,
 }
 
+/// Every register.
+const ALL: &[&Register] = &[
+    &component::MCC,
+    &component::MCDA,
+    &component::MCQI,
+    &component::MCQS,
+    &host::HOST_ENDIANNESS,
+    &host::NODE_DESC,
+    &mcam::MCAM,
+    &mgir::MGIR,
+    &mqis::MQIS,
+    &paos::PAOS,
+    &pfcc::PFCC,
+    &pmtu::PMTU,
+    &ppcnt::PPCNT,
+    &ptys::PTYS,
+];
+
+/// Numbers of all registers.
+fn numbers() -> impl Iterator<Item = u16> {
+    ALL.iter().map(|register| register.id)
+}
+
 fn find(id: u64) -> Option<&'static Register> {
-    const ALL: &[&Register] = &[
-        &host::HOST_ENDIANNESS,
-        &host::NODE_DESC,
-        &paos::PAOS,
-        &pfcc::PFCC,
-        &pmtu::PMTU,
-        &ppcnt::PPCNT,
-        &ptys::PTYS,
-    ];
     ALL.iter()
         .copied()
         .find(|register| u64::from(register.id) == id)
@@ -161,7 +181,7 @@ pub fn access(
     let Some(register) = find(id) else {
         refuse!(BadParam, 1, "register {id:#x} is not known");
     };
-    if data.len() != register.len {
+    if !(register.len..=register.len + register.tail).contains(&data.len()) {
         refuse!(
             BadInputLen,
             3,
@@ -186,13 +206,13 @@ pub fn access(
             );
         }
     }
-    let Some(place) = place.get_mut(..register.len) else {
+    let Some(place) = place.get_mut(..data.len()) else {
         refuse!(
             BadOutputLen,
             5,
             "{} has {:#x} bytes",
             register.name,
-            register.len
+            data.len()
         );
     };
     if reads {

@@ -15,6 +15,7 @@ pub const PAOS: Register = Register {
     id: 0x5006,
     name: "PAOS",
     len: ifc::paos_reg::LAYOUT.bytes(),
+    tail: 0,
     layout: Some(ifc::paos_reg::LAYOUT),
     read,
     write: Some(write),

@@ -14,6 +14,7 @@ pub const PFCC: Register = Register {
     id: 0x5007,
     name: "PFCC",
     len: ifc::pfcc_reg::LAYOUT.bytes(),
+    tail: 0,
     layout: Some(ifc::pfcc_reg::LAYOUT),
     read,
     write: Some(write),

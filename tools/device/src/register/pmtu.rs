@@ -14,6 +14,7 @@ pub const PMTU: Register = Register {
     id: 0x5003,
     name: "PMTU",
     len: ifc::pmtu_reg::LAYOUT.bytes(),
+    tail: 0,
     layout: Some(ifc::pmtu_reg::LAYOUT),
     read,
     write: Some(write),

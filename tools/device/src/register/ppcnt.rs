@@ -23,6 +23,7 @@ pub const PPCNT: Register = Register {
     id: 0x5008,
     name: "PPCNT",
     len: ifc::ppcnt_reg::LAYOUT.bytes(),
+    tail: 0,
     layout: Some(ifc::ppcnt_reg::LAYOUT),
     read,
     write: None,

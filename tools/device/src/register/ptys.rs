@@ -16,6 +16,7 @@ pub const PTYS: Register = Register {
     id: 0x5004,
     name: "PTYS",
     len: ifc::ptys_reg::LAYOUT.bytes(),
+    tail: 0,
     layout: Some(ifc::ptys_reg::LAYOUT),
     read,
     write: None,
