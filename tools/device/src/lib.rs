@@ -81,6 +81,7 @@ pub mod trace;
 pub mod transport;
 pub mod transport_domain;
 pub mod uar;
+pub mod violation;
 pub mod vnic_env;
 pub mod vport;
 pub mod wq;

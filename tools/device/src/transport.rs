@@ -86,7 +86,7 @@ impl Transport {
 }
 
 /// Adds to a counter of the engine.
-fn count(hca: &mut Hca, name: &'static str) {
+pub(crate) fn count(hca: &mut Hca, name: &'static str) {
     *hca.env.counters.transport.entry(name).or_default() += 1;
 }
 
@@ -114,6 +114,7 @@ pub fn doorbell(hca: &mut Hca, uar: u32, qpn: u32, data: &[u8], pushed: Option<P
                 "QP {qpn:#x}: doorbell through UAR {uar:#x}, not {:#x}",
                 qp.uar
             );
+            count(hca, "doorbell_foreign_uar");
             return;
         }
         if qp.state == State::Rst {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Completion queue entries. Source: `struct mlx5_cqe64`, `struct mlx5_err_cqe`.
 
-use mlx5_hw::{raw, status::Syndrome, wire, wire::put};
+use crate::violation::Failure;
+use mlx5_hw::{raw, wire, wire::put};
 
 /// Bytes of an entry; wide rings use the second half of 128.
 pub const CQE_LEN: usize = 64;
@@ -73,14 +74,20 @@ impl Cqe {
     }
 
     /// A failed one.
-    pub fn error(c: Completion, syndrome: Syndrome) -> Self {
+    pub fn error(c: Completion, failure: impl Into<Failure>) -> Self {
+        let failure = failure.into();
         let mut raw = [0; CQE_LEN];
         let op = (u64::from(c.wqe_opcode)) << 24 | u64::from(c.qpn & 0xff_ffff);
         set(&mut raw, wire!(mlx5_err_cqe, srqn), c.user_index.into());
         set(
             &mut raw,
             wire!(mlx5_err_cqe, syndrome),
-            syndrome.code().into(),
+            failure.syndrome.code().into(),
+        );
+        set(
+            &mut raw,
+            wire!(mlx5_err_cqe, vendor_err_synd),
+            failure.vendor.into(),
         );
         set(&mut raw, wire!(mlx5_err_cqe, s_wqe_opcode_qpn), op);
         set(

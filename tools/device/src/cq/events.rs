@@ -75,6 +75,7 @@ pub fn arm(hca: &mut Hca, uar: u32, cqn: u32, word: u32) {
     let now = hca.env.now();
     let Some(cq) = hca.cqs.get_mut(cqn).filter(|cq| cq.uar == uar) else {
         tracing::warn!("CQ {cqn:#x}: arm through UAR {uar:#x}, but the CQ is not there");
+        crate::transport::count(hca, "cq_arm_foreign_uar");
         return;
     };
     // Word 1 of the record must have been written first; a later arm may have overtaken it.
@@ -82,9 +83,13 @@ pub fn arm(hca: &mut Hca, uar: u32, cqn: u32, word: u32) {
     match hca.env.read_be32(record) {
         Ok(found) if (found.wrapping_sub(word) & 0xff_ffff) > 0x7f_ffff => {
             tracing::error!("CQ {cqn:#x}: arm record {found:#x} lags behind doorbell {word:#x}");
+            crate::transport::count(hca, "cq_arm_record_lags");
         }
         _ => {}
     }
+    let Some(cq) = hca.cqs.get_mut(cqn) else {
+        return;
+    };
     let event = cq.arm(word, now);
     hca.after_cq(cqn, event);
 }

@@ -5,7 +5,7 @@
 //! raised. A request is answered as soon as there is a CQE past both its CI and the last event,
 //! which may be at once. A CQE an event has told of already does not answer another request, even
 //! if it is not consumed yet: programs ask again before they poll, and must not be woken for
-//! nothing (ibv_rc_pingpong -e polls once for each event and fails on an empty queue).
+//! nothing (ib_send_lat -e polls once for each event, and posts whatever it found).
 //! Nobody sleeps too long: who asks and polls until the queue is empty has seen all that an event
 //! told of, and what comes later is new.
 //!

@@ -13,6 +13,7 @@ use crate::{
     env::Env, //
     host::DmaError,
     table::Table,
+    violation::Violation,
 };
 
 /// Indirect keys may point to indirect keys; deeper than this is refused.
@@ -102,6 +103,23 @@ pub enum Fault {
     Depth(u32),
     #[error("DMA error: {0}")]
     Dma(#[from] DmaError),
+}
+
+impl Fault {
+    /// The same in the table of all violations.
+    pub const fn violation(self) -> Violation {
+        match self {
+            Self::NoKey(_) => Violation::KeyUnknown,
+            Self::Free(_) => Violation::KeyFree,
+            Self::Pd { .. } => Violation::KeyDomain,
+            Self::Qp { .. } => Violation::KeyQueue,
+            Self::Rights { .. } => Violation::KeyRights,
+            Self::Bounds { .. } => Violation::KeyBounds,
+            Self::Unmapped { .. } => Violation::KeyUnmapped,
+            Self::Depth(_) => Violation::KeyDepth,
+            Self::Dma(_) => Violation::KeyDma,
+        }
+    }
 }
 
 /// Keys, and the host memory behind them.

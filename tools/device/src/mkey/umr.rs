@@ -11,6 +11,7 @@ use super::{
     BadMkey,
     Mkey,
 };
+use crate::violation::Violation;
 use mlx5_hw::{field, field::Ref, ifc, raw};
 
 /// A UMR request, parsed.
@@ -103,6 +104,23 @@ pub enum UmrError {
     },
     #[error("{0}")]
     Context(#[from] BadMkey),
+}
+
+impl UmrError {
+    /// The same in the table of all violations.
+    pub const fn violation(self) -> Violation {
+        match self {
+            Self::NotUmr(_) => Violation::UmrDisabled,
+            Self::Variant { .. } => Violation::UmrVariant,
+            Self::Pd { .. } => Violation::UmrDomain,
+            Self::Free(_) => Violation::UmrFree,
+            Self::NotFree(_) => Violation::UmrNotFree,
+            Self::Mask(_) => Violation::UmrMask,
+            Self::Flags(_) => Violation::UmrFlags,
+            Self::Capacity { .. } => Violation::UmrCapacity,
+            Self::Context(_) => Violation::UmrContext,
+        }
+    }
 }
 
 /// Changes `mkey`; the PD it belonged to before. `xlt` holds the translations, `16 * octowords` bytes or none when the request

@@ -80,7 +80,7 @@ impl Segments {
                 // CAST: at most 1023 and 1008.
                 let data = bytes
                     .get(4..4 + len as usize)
-                    .ok_or(BadWqe::Short("inline data"))?;
+                    .ok_or(BadWqe::InlineLength(len))?;
                 let start = new.inline.len() as u32;
                 new.inline.extend_from_slice(data);
                 new.push(Segment::Inline { start, len });

@@ -3,8 +3,7 @@
 
 use super::wqe::{BadWqe, Control, Queue, Wqe, MAX_WQE, WQEBB};
 use super::{Kind, Qp};
-use crate::{env::Env, host::DmaError, push::Pushed};
-use mlx5_hw::status::Syndrome;
+use crate::{env::Env, host::DmaError, push::Pushed, violation::Failure};
 use roce::Psn;
 
 /// Position in the send queue. Counters are in WQEBBs and run freely.
@@ -36,7 +35,7 @@ pub struct Flight {
     /// Ready to be reported when it is the oldest.
     pub done: bool,
     /// Failed: reported when it is the oldest.
-    pub error: Option<Syndrome>,
+    pub error: Option<Failure>,
     /// Bytes of a UMR request.
     pub umr: Vec<u8>,
 }

@@ -5,6 +5,7 @@
 //! data segments. Source: include/linux/mlx5/qp.h, drivers/infiniband/hw/mlx5/wr.c.
 
 use super::segments::Segments;
+use crate::violation::Violation;
 use mlx5_hw::{raw, wire, wire::get};
 use roce::Mac;
 
@@ -128,6 +129,8 @@ pub enum BadWqe {
     Opcode(u8),
     #[error("request ends inside its {0}")]
     Short(&'static str),
+    #[error("inline data of {0} bytes")]
+    InlineLength(u32),
     #[error("index {found}, in place {expected}")]
     Index { found: u16, expected: u16 },
     #[error("QP number {found:#x} in the request of {expected:#x}")]
@@ -138,6 +141,23 @@ pub enum BadWqe {
     AtomicSize(u64),
     #[error("inline data in a request that receives data")]
     InlineResponse,
+}
+
+impl BadWqe {
+    /// The same in the table of all violations.
+    pub const fn violation(self) -> Violation {
+        match self {
+            Self::Size(_) => Violation::Size,
+            Self::Opcode(_) => Violation::Opcode,
+            Self::Short(_) => Violation::Short,
+            Self::InlineLength(_) => Violation::InlineLength,
+            Self::Index { .. } => Violation::Index,
+            Self::Qpn { .. } => Violation::Number,
+            Self::Report(_) => Violation::Report,
+            Self::AtomicSize(_) => Violation::AtomicSize,
+            Self::InlineResponse => Violation::InlineResponse,
+        }
+    }
 }
 
 /// What kind of queue the request stands in.

@@ -16,6 +16,7 @@ use crate::{
         wqe::{Av, Op, MAX_WQE},
         Flight, Kind, Path, Qp, ReceiveError, Source, State,
     },
+    violation::{Failure, Violation},
 };
 use mlx5_hw::{raw, status::Syndrome};
 use roce::{
@@ -46,16 +47,20 @@ pub(super) fn send(hca: &mut Hca, qp: &mut Qp, burst: u32) -> bool {
                 let mut flight = Flight::new(wqe, 1);
                 flight.error = transmit(hca, qp, &flight).err();
                 flight.done = flight.error.is_none();
-                if let Some(syndrome) = flight.error {
+                if let Some(failure) = flight.error {
                     let index = control.index;
-                    tracing::error!("QP {:#x} request {index}: {}", qp.qpn, syndrome.text());
+                    tracing::error!(
+                        "QP {:#x} request {index}: {}",
+                        qp.qpn,
+                        failure.syndrome.text()
+                    );
                 }
                 qp.requester.flight.push_back(flight);
             }
             Ok((control, Err(bad))) => {
                 tracing::error!("QP {:#x}: request {}: {bad}", qp.qpn, control.index);
                 let mut flight = Flight::new(crate::qp::wqe::Wqe::empty(control), 0);
-                flight.error = Some(Syndrome::LocalQpOp);
+                flight.error = Some(bad.violation().into());
                 qp.requester.flight.push_back(flight);
             }
             Err(crate::qp::FetchError::Empty) => return false,
@@ -70,7 +75,7 @@ pub(super) fn send(hca: &mut Hca, qp: &mut Qp, burst: u32) -> bool {
     qp.state == State::Rts
 }
 
-fn transmit(hca: &mut Hca, qp: &mut Qp, flight: &Flight) -> Result<(), Syndrome> {
+fn transmit(hca: &mut Hca, qp: &mut Qp, flight: &Flight) -> Result<(), Failure> {
     let wqe = &flight.wqe;
     let Some(av) = wqe.av else {
         return Ok(());
@@ -83,7 +88,7 @@ fn transmit(hca: &mut Hca, qp: &mut Qp, flight: &Flight) -> Result<(), Syndrome>
         mtu.bytes()
     };
     if wqe.data.len() > limit as u64 {
-        return Err(Syndrome::LocalLength);
+        return Err(Violation::MessageLength.into());
     }
     let mut frame = hca.transport.frame();
     // CAST: at most 4096.
@@ -96,7 +101,7 @@ fn transmit(hca: &mut Hca, qp: &mut Qp, flight: &Flight) -> Result<(), Syndrome>
             qp.qpn
         );
         hca.transport.recycle(frame);
-        return Err(Syndrome::LocalProtection);
+        return Err(fault.violation().into());
     }
     let psn = qp.requester.next_psn;
     qp.requester.next_psn = psn.plus(1);
@@ -191,7 +196,7 @@ pub(super) fn receive(
         if let Source::Own { .. } = qp.rq.source {
             qp.rq.next = before;
         } else {
-            flush::receive_error(hca, qp, receive.counter, Syndrome::LocalLength);
+            flush::receive_error(hca, qp, receive.counter, Violation::ReceiveLength);
         }
         return Err("datagram_too_long");
     }
@@ -209,7 +214,7 @@ pub(super) fn receive(
             "Local Protection Error: QP {:#x} receive request {counter}: {fault}",
             qp.qpn
         );
-        flush::receive_error(hca, qp, counter, Syndrome::LocalProtection);
+        flush::receive_error(hca, qp, counter, fault.violation());
         flush::fail(hca, qp);
         return Err("local_protection");
     }

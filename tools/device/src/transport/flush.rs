@@ -7,6 +7,7 @@ use crate::{
     hca::Hca,
     qp::{wqe::Control, Kind, Qp, Source, State},
     sched::Work,
+    violation::Failure,
 };
 use mlx5_hw::{raw, status::Syndrome};
 
@@ -71,7 +72,9 @@ pub fn corrupt_context(hca: &mut Hca, qpn: u32) -> bool {
 }
 
 /// Writes an error completion of a send request.
-pub(super) fn send_error(hca: &mut Hca, qp: &Qp, control: &Control, syndrome: Syndrome) {
+pub(super) fn send_error(hca: &mut Hca, qp: &Qp, control: &Control, failure: impl Into<Failure>) {
+    let failure = failure.into();
+    let syndrome = failure.syndrome;
     let cqe = Cqe::error(
         Completion {
             opcode: REQ_ERR,
@@ -85,7 +88,7 @@ pub(super) fn send_error(hca: &mut Hca, qp: &Qp, control: &Control, syndrome: Sy
             solicited: false,
             vlan: None,
         },
-        syndrome,
+        failure,
     );
     count_send(hca, qp, syndrome);
     if syndrome != Syndrome::Flushed {
@@ -101,7 +104,9 @@ pub(super) fn send_error(hca: &mut Hca, qp: &Qp, control: &Control, syndrome: Sy
 }
 
 /// Writes an error completion of a receive request.
-pub(super) fn receive_error(hca: &mut Hca, qp: &Qp, counter: u16, syndrome: Syndrome) {
+pub(super) fn receive_error(hca: &mut Hca, qp: &Qp, counter: u16, failure: impl Into<Failure>) {
+    let failure = failure.into();
+    let syndrome = failure.syndrome;
     let (cqn, user_index) = qp.receive_report();
     let cqe = Cqe::error(
         Completion {
@@ -116,7 +121,7 @@ pub(super) fn receive_error(hca: &mut Hca, qp: &Qp, counter: u16, syndrome: Synd
             solicited: false,
             vlan: None,
         },
-        syndrome,
+        failure,
     );
     hca.count_q(qp.attr.counter_set.into(), |counters| {
         let counter = match syndrome {
@@ -171,8 +176,8 @@ pub(super) fn flush_sq(hca: &mut Hca, qp: &mut Qp) -> bool {
     while let Some(flight) = qp.requester.flight.pop_front() {
         qp.requester.cursor = qp.requester.cursor.saturating_sub(1);
         // The request that caused the failure carries its reason, the others were innocent.
-        let syndrome = flight.error.unwrap_or(Syndrome::Flushed);
-        send_error(hca, qp, &flight.wqe.control, syndrome);
+        let failure = flight.error.unwrap_or(Syndrome::Flushed.into());
+        send_error(hca, qp, &flight.wqe.control, failure);
         left = left.saturating_sub(1);
         if left == 0 {
             return true;

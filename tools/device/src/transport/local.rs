@@ -6,13 +6,12 @@ use crate::{
     hca::Hca,
     mkey::{apply_umr, Need, Umr},
     qp::{wqe::Op, Kind, Owner, Qp, Segments},
+    violation::Violation,
 };
 use mlx5_hw::{
     field,
     field::{bytes_of, Ref},
-    ifc, raw,
-    status::Syndrome,
-    wire,
+    ifc, raw, wire,
     wire::get,
 };
 
@@ -22,8 +21,6 @@ const UMR_CONTEXT: usize = UMR_CONTROL + 48;
 const UMR_DATA: usize = UMR_CONTEXT + bytes_of::<ifc::mkc>();
 /// Translations stand in the request.
 const INLINE: u8 = 0x80;
-/// Most bytes of translations that one request brings.
-const MAX_TRANSLATIONS: usize = 1 << 20;
 
 /// Runs the local request at the cursor: it is done, or has failed.
 pub(super) fn run(hca: &mut Hca, qp: &mut Qp) {
@@ -46,19 +43,17 @@ pub(super) fn run(hca: &mut Hca, qp: &mut Qp) {
             qp.requester.cursor += 1;
             qp.requester.sent = 0;
         }
-        Err((syndrome, why)) => {
+        Err((violation, why)) => {
             let index = control.index;
             tracing::error!("QP {:#x}: UMR request {index}: {why}", qp.qpn);
-            flight.error = Some(syndrome);
+            flight.error = Some(violation.into());
         }
     }
     requester::settle(hca, qp);
 }
 
-fn umr(hca: &mut Hca, qp: &Qp, bytes: &[u8], key: u32) -> Result<(), (Syndrome, String)> {
-    let operation = |why: String| (Syndrome::LocalQpOp, why);
-    let bind = |why: String| (Syndrome::MwBind, why);
-    let short = || operation(format!("{} bytes", bytes.len()));
+fn umr(hca: &mut Hca, qp: &Qp, bytes: &[u8], key: u32) -> Result<(), (Violation, String)> {
+    let short = || (Violation::UmrShort, format!("{} bytes", bytes.len()));
     let control = bytes.get(UMR_CONTROL..UMR_CONTEXT).ok_or_else(short)?;
     let mkc = bytes.get(UMR_CONTEXT..UMR_DATA).ok_or_else(short)?;
     let data = bytes.get(UMR_DATA..).unwrap_or(&[]);
@@ -76,25 +71,25 @@ fn umr(hca: &mut Hca, qp: &Qp, bytes: &[u8], key: u32) -> Result<(), (Syndrome, 
         octowords,
         mkc: Ref::new(mkc).ok_or_else(short)?,
     };
+    // At most 1 MiB: the member has 16 bits.
     let len = octowords as usize * 16;
-    if len > MAX_TRANSLATIONS {
-        return Err(operation(format!("{octowords} octowords")));
-    }
     let mut fetched = Vec::new();
     let xlt: &[u8] = if flags & INLINE != 0 {
-        data.get(..len)
-            .ok_or_else(|| operation(format!("{octowords} octowords inline, not there")))?
+        data.get(..len).ok_or_else(|| {
+            let why = format!("{octowords} octowords inline, not there");
+            (Violation::UmrInline, why)
+        })?
     } else if len > 0 {
-        let list = Segments::of_send(data).map_err(|bad| operation(bad.to_string()))?;
+        let list = Segments::of_send(data).map_err(|bad| (bad.violation(), bad.to_string()))?;
         if list.len() < len as u64 {
             return Err((
-                Syndrome::LocalLength,
+                Violation::UmrList,
                 format!("{octowords} octowords in {} bytes", list.len()),
             ));
         }
         fetched.resize(len, 0);
         list.gather(&mut memory(hca), qp.owner(), 0, &mut fetched)
-            .map_err(|fault| (Syndrome::LocalProtection, fault.to_string()))?;
+            .map_err(|fault| (fault.violation(), fault.to_string()))?;
         &fetched
     } else {
         &[]
@@ -103,14 +98,15 @@ fn umr(hca: &mut Hca, qp: &Qp, bytes: &[u8], key: u32) -> Result<(), (Syndrome, 
     let index = key >> 8;
     let new_pd = umr.mkc.get32(field!(mkc, pd));
     if umr.sets_pd() && hca.pds.get(new_pd).is_none() {
-        return Err(bind(format!("no PD {new_pd:#x}")));
+        return Err((Violation::UmrNoDomain, format!("no PD {new_pd:#x}")));
     }
     let mkey = hca
         .mkeys
         .get_mut(index)
-        .ok_or_else(|| bind(format!("no key {key:#x}")))?;
+        .ok_or_else(|| (Violation::UmrKey, format!("no key {key:#x}")))?;
     let before = mkey.holds_pd.then_some(mkey.pd);
-    apply_umr(mkey, &umr, xlt, qp.pd, privileged).map_err(|why| bind(why.to_string()))?;
+    apply_umr(mkey, &umr, xlt, qp.pd, privileged)
+        .map_err(|why| (why.violation(), why.to_string()))?;
     let after = mkey.pd;
     if umr.sets_pd() && before != Some(after) {
         mkey.holds_pd = true;

@@ -23,8 +23,9 @@ use crate::{
         wqe::{Op, Report, MAX_WQE},
         Attributes, Flight, Qp, State,
     },
+    violation::{Failure, Violation},
 };
-use mlx5_hw::{raw, status::Syndrome};
+use mlx5_hw::raw;
 use roce::{
     AtomicEth, //
     Ext,
@@ -205,12 +206,12 @@ fn fetch(hca: &mut Hca, qp: &mut Qp) -> bool {
             return false;
         }
     };
-    let mut error = None;
+    let mut error: Option<Failure> = None;
     let wqe = match parsed {
         Ok(wqe) => wqe,
         Err(bad) => {
             tracing::error!("QP {:#x}: request {}: {bad}", qp.qpn, control.index);
-            error = Some(Syndrome::LocalQpOp);
+            error = Some(bad.violation().into());
             crate::qp::wqe::Wqe::empty(control)
         }
     };
@@ -218,7 +219,7 @@ fn fetch(hca: &mut Hca, qp: &mut Qp) -> bool {
     if error.is_none() && !wqe.op.is_local() && wqe.data.len() > limit {
         let len = wqe.data.len();
         tracing::error!("QP {:#x}: message of {len} bytes, at most {limit}", qp.qpn);
-        error = Some(Syndrome::LocalLength);
+        error = Some(Violation::MessageLength.into());
     }
     if wqe.op == Op::Umr && error.is_none() {
         qp.requester.flight.push_back(Flight {
@@ -320,7 +321,7 @@ fn transmit(hca: &mut Hca, qp: &mut Qp) -> bool {
                 qp.qpn
             );
             hca.transport.recycle(frame);
-            qp.requester.flight[cursor].error = Some(Syndrome::LocalProtection);
+            qp.requester.flight[cursor].error = Some(fault.violation().into());
             settle(hca, qp);
             return false;
         }
@@ -443,10 +444,10 @@ fn load(qp: &Qp, flight: &Flight, mtu: Mtu, sent: u32, psn: Psn) -> Load {
 /// Reports what is done, oldest first; a failed request that has become the oldest fails the QP.
 pub(super) fn settle(hca: &mut Hca, qp: &mut Qp) {
     while let Some(flight) = qp.requester.flight.front() {
-        if let Some(syndrome) = flight.error {
+        if let Some(failure) = flight.error {
             let control = flight.wqe.control;
             qp.requester.flight.pop_front();
-            flush::send_error(hca, qp, &control, syndrome);
+            flush::send_error(hca, qp, &control, failure);
             flush::fail_send(hca, qp);
             return;
         }

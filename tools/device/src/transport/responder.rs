@@ -17,9 +17,10 @@ use crate::{
     hca::Hca,
     qp::{Attributes, Kind, Owner, Qp, Received, Source, State},
     sched::Work,
+    violation::Failure,
 };
 use execute::{check_read, execute, End};
-use mlx5_hw::{raw, status::Syndrome};
+use mlx5_hw::raw;
 use roce::{
     Headers, //
     Nak,
@@ -278,7 +279,7 @@ pub(super) fn request(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[
             let timer = Verdict::Rnr(qp.attr.min_rnr_nak);
             verdict(qp, psn, timer);
         }
-        Err(End::Nak(nak, syndrome)) => {
+        Err(End::Nak(nak, failure)) => {
             tracing::error!(
                 "QP {:#x}: {:?} of {} bytes, PSN {psn:?}, refused: {nak:?}; open: {:?}",
                 qp.qpn,
@@ -286,7 +287,7 @@ pub(super) fn request(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[
                 payload.len(),
                 qp.responder.open
             );
-            refuse(hca, qp, psn, nak, syndrome);
+            refuse(hca, qp, psn, nak, failure);
         }
     }
     if answer(hca, qp, super::BURST) {
@@ -365,7 +366,7 @@ fn duplicate(hca: &mut Hca, qp: &mut Qp, headers: &Headers) {
 }
 
 /// Refuses a request; the QP fails when this and all earlier answers are out.
-fn refuse(hca: &mut Hca, qp: &mut Qp, psn: Psn, nak: Nak, syndrome: Option<Syndrome>) {
+fn refuse(hca: &mut Hca, qp: &mut Qp, psn: Psn, nak: Nak, failure: Option<Failure>) {
     let msn = qp.responder.msn;
     qp.responder.answers.push_back(Answer::Verdict {
         psn,
@@ -374,8 +375,8 @@ fn refuse(hca: &mut Hca, qp: &mut Qp, psn: Psn, nak: Nak, syndrome: Option<Syndr
     });
     qp.responder.answers.push_back(Answer::Fail);
     qp.responder.closed = true;
-    if let (Some(syndrome), Some(counter)) = (syndrome, qp.responder.take_open()) {
-        flush::receive_error(hca, qp, counter, syndrome);
+    if let (Some(failure), Some(counter)) = (failure, qp.responder.take_open()) {
+        flush::receive_error(hca, qp, counter, failure);
     } else {
         let kind = match nak {
             Nak::RemoteAccess => raw::MLX5_EVENT_TYPE_WQ_ACCESS_ERROR,
@@ -426,9 +427,9 @@ fn unreliable(hca: &mut Hca, qp: &mut Qp, headers: &Headers, payload: &[u8]) {
             });
             give_back(qp);
         }
-        Err(End::Nak(_, Some(syndrome))) => {
+        Err(End::Nak(_, Some(failure))) => {
             if let Some(counter) = qp.responder.take_open() {
-                flush::receive_error(hca, qp, counter, syndrome);
+                flush::receive_error(hca, qp, counter, failure);
                 flush::fail(hca, qp);
             }
         }

@@ -11,6 +11,7 @@ mod node;
 mod pair;
 mod queues;
 mod verbs;
+mod violations;
 mod xrc;
 
 /// Opcodes of send requests.

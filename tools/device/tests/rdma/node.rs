@@ -45,6 +45,8 @@ pub struct Wc {
     pub flags_rqpn: u32,
     /// 0 when good.
     pub syndrome: u8,
+    /// Which violation it was; 0 when good.
+    pub vendor: u8,
     pub solicited: bool,
 }
 
@@ -373,6 +375,7 @@ impl Node {
             imm: word(0x24),
             flags_rqpn: word(0x18),
             syndrome: if error { raw[0x37] } else { 0 },
+            vendor: if error { raw[0x36] } else { 0 },
             solicited: own & 2 != 0,
         })
     }

@@ -7,6 +7,7 @@ use crate::{
     qp::Qp,
     sched::Work,
     transport::{count, Timer},
+    violation::Failure,
 };
 use mlx5_hw::status::Syndrome;
 use std::time::Duration;
@@ -88,11 +89,11 @@ fn retry(hca: &mut Hca, qp: &mut Qp) {
 }
 
 /// The request that waits for `una` fails.
-pub(super) fn fail_oldest(hca: &mut Hca, qp: &mut Qp, syndrome: Syndrome) {
+pub(super) fn fail_oldest(hca: &mut Hca, qp: &mut Qp, failure: impl Into<Failure>) {
     let una = qp.requester.una;
     if qp.requester.go_back(una) {
         let cursor = qp.requester.cursor;
-        qp.requester.flight[cursor].error = Some(syndrome);
+        qp.requester.flight[cursor].error = Some(failure.into());
     }
     settle(hca, qp);
 }

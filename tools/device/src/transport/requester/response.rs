@@ -13,6 +13,7 @@ use crate::{
     qp::{wqe::Op, Qp, State},
     sched::Work,
     transport::{count, local, memory},
+    violation::Failure,
 };
 use mlx5_hw::status::Syndrome;
 use roce::{
@@ -204,8 +205,8 @@ fn data(hca: &mut Hca, qp: &mut Qp, psn: Psn, headers: &Headers, payload: &[u8])
             }
             acknowledge(hca, qp, psn.plus(1));
         }
-        Err(syndrome) => {
-            flight.error = Some(syndrome);
+        Err(failure) => {
+            flight.error = Some(failure);
             settle(hca, qp);
         }
     }
@@ -217,9 +218,9 @@ fn store(
     index: usize,
     headers: &Headers,
     payload: &[u8],
-) -> Result<(), Syndrome> {
+) -> Result<(), Failure> {
     let flight = &qp.requester.flight[index];
-    let bad = Err(Syndrome::BadResponse);
+    let bad = Err(Syndrome::BadResponse.into());
     let atomic;
     let (bytes, offset): (&[u8], u64) = match (headers.bth.opcode.operation, &flight.wqe.op) {
         (Operation::AtomicAck, Op::CompareSwap { .. } | Op::FetchAdd { .. }) => {
@@ -248,6 +249,6 @@ fn store(
                 "Local Protection Error: QP {:#x} request {index}: {fault}",
                 qp.qpn
             );
-            Syndrome::LocalProtection
+            fault.violation().into()
         })
 }

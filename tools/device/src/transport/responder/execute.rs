@@ -13,6 +13,7 @@ use crate::{
     mkey::Need,
     qp::{Qp, ReceiveError, Received},
     transport::{local, memory},
+    violation::{Failure, Violation},
 };
 use mlx5_hw::{raw, status::Syndrome};
 use roce::{
@@ -27,7 +28,7 @@ use roce::{
 /// How a request ends that does not just succeed.
 pub(super) enum End {
     /// Negative acknowledgement; the QP fails. A receive request in use gets the syndrome.
-    Nak(Nak, Option<Syndrome>),
+    Nak(Nak, Option<Failure>),
     /// No receive request.
     NotReady,
 }
@@ -114,7 +115,10 @@ fn send(
     };
     let end = *offset + payload.len() as u64;
     if end > receive.data.len() {
-        return Err(End::Nak(Nak::InvalidRequest, Some(Syndrome::LocalLength)));
+        return Err(End::Nak(
+            Nak::InvalidRequest,
+            Some(Violation::ReceiveLength.into()),
+        ));
     }
     let stored = receive
         .data
@@ -125,7 +129,7 @@ fn send(
             qp.qpn,
             receive.counter
         );
-        let syndrome = Some(Syndrome::LocalProtection);
+        let syndrome = Some(fault.violation().into());
         return Err(End::Nak(Nak::RemoteOperation, syndrome));
     }
     *offset = end;
@@ -139,7 +143,7 @@ fn send(
     if let Some(key) = headers.ext.invalidate {
         if let Err(why) = local::invalidate(hca, owner, key) {
             tracing::error!("QP {:#x}: SEND with invalidate: {why}", qp.qpn);
-            let syndrome = Some(Syndrome::LocalQpOp);
+            let syndrome = Some(Syndrome::LocalQpOp.into());
             return Err(End::Nak(Nak::RemoteOperation, syndrome));
         }
         imm = key.to_be_bytes();
