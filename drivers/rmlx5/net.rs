@@ -11,8 +11,9 @@
 //! | [`base`] | protection and transport domain, memory key, TIS: what all queues of the interface share |
 //! | [`sq`], [`rq`], [`cq`] | queues as the card knows them |
 //! | [`wqe`], [`cqe`] | their entries |
-//! | [`tx`], [`rx`] | rings: what the driver has posted to a queue |
-//! | [`slot`] | where the interface keeps a transmit ring and counts, open or not |
+//! | [`tx`], [`sent`], [`gauge`] | transmit rings: the end that posts, the end that finishes, how far both are |
+//! | [`rx`], [`layout`] | receive rings, and how frames lie in their memory |
+//! | [`slot`] | where the interface keeps the posting end of a transmit ring and counts, open or not |
 //! | [`channel`] | one completion vector's rings, polled together |
 //! | [`rqt`], [`tir`], [`flow`], [`steering`] | which packet comes to which ring |
 //! | [`vport`], [`pmtu`] | what the port lets in, and how long it may be |
@@ -26,7 +27,8 @@
 //! | TIS, TIR | transport interface send, receive: what makes Ethernet of a queue |
 //! | RQT | table of RQs that a hash picks from |
 //!
-//! Lock order: 1. the PCI core's device lock, 2. the RTNL, 3. the face's registration, 4. a ring (softirqs off).
+//! Lock order: 1. the PCI core's device lock, 2. the RTNL, 3. the face's registration, 4. a channel's ends of its rings
+//! (softirqs off), 5. a queue's transmit lock.
 
 mod base;
 mod caps;
@@ -35,13 +37,16 @@ mod cq;
 mod cqe;
 mod face;
 mod flow;
+mod gauge;
 mod home;
 mod lanes;
+mod layout;
 mod netdev;
 mod pmtu;
 mod rq;
 mod rqt;
 mod rx;
+mod sent;
 mod slot;
 mod sq;
 mod steering;

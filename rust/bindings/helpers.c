@@ -268,6 +268,22 @@ void rmlx5_helper_netdev_queue_stop(struct net_device *dev, unsigned int queue)
 	netif_tx_stop_queue(netdev_get_tx_queue(dev, queue));
 }
 
+void rmlx5_helper_netdev_queue_start(struct net_device *dev, unsigned int queue)
+{
+	netif_tx_start_queue(netdev_get_tx_queue(dev, queue));
+}
+
+void rmlx5_helper_netdev_queue_lock(struct net_device *dev, unsigned int queue)
+{
+	__netif_tx_lock_bh(netdev_get_tx_queue(dev, queue));
+}
+
+void rmlx5_helper_netdev_queue_unlock(struct net_device *dev,
+				      unsigned int queue)
+{
+	__netif_tx_unlock_bh(netdev_get_tx_queue(dev, queue));
+}
+
 bool rmlx5_helper_netdev_queue_stopped(struct net_device *dev,
 				       unsigned int queue)
 {
@@ -345,22 +361,6 @@ void rmlx5_helper_skb_free(struct sk_buff *skb)
 	dev_kfree_skb_any(skb);
 }
 
-unsigned int rmlx5_helper_skb_headlen(const struct sk_buff *skb)
-{
-	return skb_headlen(skb);
-}
-
-unsigned int rmlx5_helper_skb_nr_frags(const struct sk_buff *skb)
-{
-	return skb_shinfo(skb)->nr_frags;
-}
-
-unsigned int rmlx5_helper_skb_frag_size(const struct sk_buff *skb,
-					unsigned int n)
-{
-	return skb_frag_size(&skb_shinfo(skb)->frags[n]);
-}
-
 dma_addr_t rmlx5_helper_skb_frag_dma_map(struct device *dev,
 					 const struct sk_buff *skb,
 					 unsigned int n)
@@ -381,20 +381,11 @@ int rmlx5_helper_skb_linearize(struct sk_buff *skb)
 	return skb_linearize(skb);
 }
 
-bool rmlx5_helper_skb_csum_partial(const struct sk_buff *skb)
+/* Bit 0: the checksum is to be computed; bit 1: there is a tag. */
+unsigned int rmlx5_helper_skb_wants(const struct sk_buff *skb)
 {
-	return skb->ip_summed == CHECKSUM_PARTIAL;
-}
-
-/* Payload of a segment, 0 when the packet is one frame. */
-unsigned int rmlx5_helper_skb_gso_size(const struct sk_buff *skb)
-{
-	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : 0;
-}
-
-unsigned int rmlx5_helper_skb_gso_segs(const struct sk_buff *skb)
-{
-	return skb_shinfo(skb)->gso_segs;
+	return (skb->ip_summed == CHECKSUM_PARTIAL) |
+	       skb_vlan_tag_present(skb) << 1;
 }
 
 /* Bytes of the headers that each segment of a GSO packet gets. */
@@ -415,19 +406,6 @@ bool rmlx5_helper_skb_append(struct sk_buff *skb, const void *from,
 	return true;
 }
 
-/*
- * Copies bytes of the linear part. The length is checked here, so that no
- * caller can read beyond it.
- */
-bool rmlx5_helper_skb_copy_linear(const struct sk_buff *skb, u8 *to,
-				  unsigned int len)
-{
-	if (len > skb_headlen(skb))
-		return false;
-	memcpy(to, skb->data, len);
-	return true;
-}
-
 /* Appends a piece of a page of a pool, if there is room for one more. */
 bool rmlx5_helper_skb_add_page(struct sk_buff *skb, struct page *page,
 			       unsigned int off, unsigned int len,
@@ -441,20 +419,22 @@ bool rmlx5_helper_skb_add_page(struct sk_buff *skb, struct page *page,
 	return true;
 }
 
-/* Takes the Ethernet header off a packet that dev received. */
-void rmlx5_helper_skb_received(struct sk_buff *skb, struct net_device *dev)
+/*
+ * Takes the Ethernet header off a packet that dev received on a queue. kind is
+ * an enum pkt_hash_types, PKT_HASH_TYPE_NONE for no hash; good says that its
+ * checksums are. Whether it came for a group.
+ */
+bool rmlx5_helper_skb_received(struct sk_buff *skb, struct net_device *dev,
+			       u16 queue, u32 hash, unsigned int kind,
+			       bool good)
 {
+	skb_record_rx_queue(skb, queue);
+	if (kind != PKT_HASH_TYPE_NONE)
+		skb_set_hash(skb, hash, kind);
+	if (good)
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
 	skb->protocol = eth_type_trans(skb, dev);
-}
-
-bool rmlx5_helper_skb_is_multicast(const struct sk_buff *skb)
-{
 	return skb->pkt_type == PACKET_MULTICAST;
-}
-
-void rmlx5_helper_skb_csum_unnecessary(struct sk_buff *skb)
-{
-	skb->ip_summed = CHECKSUM_UNNECESSARY;
 }
 
 /*
@@ -485,17 +465,6 @@ bool rmlx5_helper_skb_csum_complete(struct sk_buff *skb, u16 sum)
 	skb->csum = csum_unfold((__force __sum16)htons(sum));
 	skb->ip_summed = CHECKSUM_COMPLETE;
 	return true;
-}
-
-/* kind: 2 addresses, 3 addresses and ports (enum pkt_hash_types) */
-void rmlx5_helper_skb_set_hash(struct sk_buff *skb, u32 hash, unsigned int kind)
-{
-	skb_set_hash(skb, hash, kind);
-}
-
-void rmlx5_helper_skb_record_rx_queue(struct sk_buff *skb, u16 queue)
-{
-	skb_record_rx_queue(skb, queue);
 }
 
 /* linux/timekeeping.h */
@@ -548,9 +517,39 @@ void rmlx5_helper_page_pool_destroy(struct page_pool *pool)
 	page_pool_destroy(pool);
 }
 
-struct page *rmlx5_helper_page_pool_alloc(struct page_pool *pool)
+/* size bytes of a page, a power of two; they begin at offset. */
+struct page *rmlx5_helper_page_pool_alloc(struct page_pool *pool,
+					  unsigned int *offset,
+					  unsigned int size)
 {
+	if (size < PAGE_SIZE)
+		return page_pool_dev_alloc_frag(pool, offset, size);
+	*offset = 0;
 	return page_pool_dev_alloc_pages(pool);
+}
+
+/*
+ * A packet around received bytes in a piece of a page, which is the packet's
+ * from then on: behind head bytes of room are len bytes of the frame, behind
+ * those there is room for skb_shared_info. For a poll only.
+ */
+struct sk_buff *rmlx5_helper_skb_around(struct page_pool *pool,
+					struct page *page, unsigned int offset,
+					unsigned int size, unsigned int head,
+					unsigned int len)
+{
+	void *start = page_address(page) + offset;
+	struct sk_buff *skb;
+
+	page_pool_dma_sync_for_cpu(pool, page, offset + head, len);
+	net_prefetch(start + head);
+	skb = napi_build_skb(start, size);
+	if (unlikely(!skb))
+		return NULL;
+	skb_mark_for_recycle(skb);
+	skb_reserve(skb, head);
+	__skb_put(skb, len);
+	return skb;
 }
 
 dma_addr_t rmlx5_helper_page_pool_dma_addr(struct page *page)

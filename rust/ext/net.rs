@@ -3,19 +3,20 @@
 //!
 //! | module | offers |
 //! |---|---|
+//! | [`count`] | counters of the fast path |
 //! | [`device`] | the device, [`Driver`], registration |
 //! | [`ethtool`] | what `ethtool` asks a driver |
 //! | [`skb`] | packets; a packet has one owner and is freed with it |
-//! | [`queue`] | transmit queues: stop, wake, byte queue limits |
+//! | [`queue`] | transmit queues: stop, wake, byte queue limits; what their locks protect |
 //! | [`inflight`] | packets that the hardware is sending, with their DMA mappings |
 //! | [`napi`] | polling |
-//! | [`pool`] | pages for received packets |
+//! | [`pool`] | memory for received packets |
 //! | [`lock`] | the RTNL, and sections without softirqs |
 //!
 //! # Who owns a packet
 //!
 //! [`Driver::transmit`] gets an [`SkBuff`] and either keeps it (usually in an
-//! [`inflight::InFlight`]) or gives it back as [`Transmit::Busy`]. Dropping it frees it, so an error path
+//! [`inflight::Sender`]) or gives it back as [`Transmit::Busy`]. Dropping it frees it, so an error path
 //! that forgets a packet cannot leak it. A received packet is made by [`napi::Poll::alloc`] and goes away
 //! by [`napi::Poll::receive`].
 //!
@@ -29,8 +30,8 @@
 //! | [`Driver::stats`] | any, must not sleep | none |
 //! | [`napi::Poller::poll`] | softirq | one call per instance at a time |
 //!
-//! A plain spinlock that both [`Driver::transmit`] and a poller take is right; process context that takes
-//! it too first makes a [`lock::BhDisabled`].
+//! What sending alone uses stands in a [`queue::TxCell`], which the queue's transmit lock protects; what polling alone
+//! uses, behind a lock that nobody else takes. Between the two, an [`inflight::ring`] needs no lock.
 //!
 //! # Lifetime
 //!
@@ -41,6 +42,7 @@
 //! C headers: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h),
 //! [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
+pub mod count;
 pub mod device;
 pub mod ethtool;
 pub mod inflight;

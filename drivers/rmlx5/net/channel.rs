@@ -17,7 +17,8 @@ use kernel_ext::net::{
         Poll,
         Poller, //
     },
-    NetDevice,
+    DeviceRef,
+    NetDevice, //
 };
 
 use super::{
@@ -25,6 +26,7 @@ use super::{
     cq::Subscription,
     home::Home,
     rx::RxRing,
+    sent::TxDone,
     slot::Slot,
     tx::TxRing, //
 };
@@ -58,22 +60,29 @@ pub(super) struct Shape {
     pub(super) rx_moderation: Moderation,
 }
 
+/// The ends of the rings that polling has, and nobody else while the channel polls.
+struct Ends {
+    tx: TxDone,
+    rx: RxRing,
+}
+
 /// What a channel polls.
 #[pin_data]
 struct Work {
     place: Arc<Slot>,
+    /// Empty until the rings are made. The lock is never waited for: polls of an instance do not overlap.
     #[pin]
-    rx: SpinLock<RxRing>,
+    ends: SpinLock<Option<Ends>>,
     nurse: Arc<dyn Nurse>,
     home: Home,
     limit: Limit,
 }
 
 impl Work {
-    fn new(place: Arc<Slot>, rx: RxRing, nurse: Arc<dyn Nurse>, home: Home) -> impl PinInit<Self> {
+    fn new(place: Arc<Slot>, nurse: Arc<dyn Nurse>, home: Home) -> impl PinInit<Self> {
         pin_init!(Self {
             place,
-            rx <- new_spinlock!(rx),
+            ends <- new_spinlock!(None),
             nurse,
             home,
             limit: Limit::default(),
@@ -101,59 +110,70 @@ struct Polled(Pin<KBox<Work>>);
 impl Poller for Polled {
     fn poll(&self, poll: &Poll<'_>) -> Outcome {
         let work = &self.0;
-        let mut more = false;
-        if let Some(queue) = poll.device().queue(work.place.index) {
-            let mut ring = work.place.ring.lock();
-            let progress = (*ring)
-                .as_mut()
-                .map(|ring| ring.complete(poll, queue, &work.place.tx));
-            drop(ring);
-            if let Some(progress) = progress {
-                more |= progress.more;
-                if let Some(fault) = progress.fault {
-                    work.broken("transmit", &fault);
-                }
-            }
+        let mut guard = work.ends.lock();
+        let (Some(ends), Some(queue)) = (&mut *guard, poll.device().queue(work.place.index)) else {
+            return Outcome::Idle(0);
+        };
+        let sent = ends.tx.complete(poll, queue, &work.place.tx);
+        if let Some(fault) = sent.fault {
+            work.broken("transmit", &fault);
         }
         if poll.budget() == 0 {
             return Outcome::More;
         }
-        let progress = work.rx.lock().receive(poll, poll.budget(), &work.place.rx);
-        if let Some(fault) = progress.fault {
+        let received = ends.rx.receive(poll, poll.budget(), &work.place.rx);
+        if let Some(fault) = received.fault {
             work.broken("receive", &fault);
         }
-        if more || progress.more {
+        if sent.more || received.more {
             Outcome::More
         } else {
-            Outcome::Idle(progress.packets)
+            Outcome::Idle(received.packets)
         }
     }
 
     fn arm(&self) {
-        let work = &self.0;
-        if let Some(ring) = work.place.ring.lock().as_ref() {
-            ring.cq().arm();
+        if let Some(ends) = &*self.0.ends.lock() {
+            ends.tx.cq().arm();
+            ends.rx.cq().arm();
         }
-        work.rx.lock().cq().arm();
     }
 }
 
-/// The transmit ring in its slot, until drop.
-struct Seat(Arc<Slot>);
+/// The sending end in its slot, until drop.
+struct Seat {
+    slot: Arc<Slot>,
+    device: DeviceRef,
+}
+
+impl Seat {
+    fn new(slot: &Arc<Slot>, device: &NetDevice, ring: TxRing) -> Result<Self> {
+        let queue = device.queue(slot.index).ok_or(EINVAL)?;
+        queue.reset();
+        slot.put(queue, ring)?;
+        Ok(Self {
+            slot: slot.clone(),
+            device: device.hold(),
+        })
+    }
+}
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        drop(self.0.take());
+        if let Some(queue) = self.device.queue(self.slot.index) {
+            drop(self.slot.take(queue));
+        }
     }
 }
 
 /// A channel of an open interface.
+///
+/// Events go first: nothing is scheduled any more. Then the send queue, then what is polled, the completion queue of the
+/// send queue included.
 pub(super) struct Channel {
-    /// Events first: nothing is scheduled any more.
     _events: [Subscription; 2],
-    napi: Napi<Polled>,
-    /// Behind the polling.
     _seat: Seat,
+    napi: Napi<Polled>,
     receive_queue: u32,
 }
 
@@ -168,7 +188,13 @@ impl Channel {
         nurse: &Arc<dyn Nurse>,
     ) -> Result<Self> {
         let vector = slot.index;
-        let tx = TxRing::new(
+        let work = KBox::pin_init(
+            Work::new(slot.clone(), nurse.clone(), home.clone()),
+            GFP_KERNEL,
+        )?;
+        let napi = Napi::new(netdev, Polled(work))?;
+        let rx = RxRing::new(home, base, netdev, vector, shape)?;
+        let (tx, ring) = TxRing::new(
             home,
             base,
             vector,
@@ -176,39 +202,21 @@ impl Channel {
             shape.inline_mode,
             shape.tx_moderation,
         )?;
-        let rx = RxRing::new(home, base, netdev, vector, shape)?;
         let receive_queue = rx.number();
-        if let Some(queue) = netdev.queue(slot.index) {
-            queue.reset();
+        let (sent, received) = (tx.cq().handle(), rx.cq().handle());
+        {
+            let _softirqs = BhDisabled::new();
+            *napi.poller().0.ends.lock() = Some(Ends { tx, rx });
         }
-        slot.put(tx)?;
-        let seat = Seat(slot.clone());
-        let work = KBox::pin_init(
-            Work::new(slot.clone(), rx, nurse.clone(), home.clone()),
-            GFP_KERNEL,
-        )?;
-        let napi = Napi::new(netdev, Polled(work))?;
-        let events = {
-            let work = &napi.poller().0;
-            let receive = {
-                let _softirqs = BhDisabled::new();
-                let number = work.rx.lock().cq().handle();
-                number
-            };
-            let send = {
-                let _softirqs = BhDisabled::new();
-                let number = slot.ring.lock().as_ref().map(|ring| ring.cq().handle());
-                number
-            };
-            [
-                receive.subscribe(vector, napi.waker())?,
-                send.ok_or(EINVAL)?.subscribe(vector, napi.waker())?,
-            ]
-        };
+        let seat = Seat::new(slot, netdev, ring)?;
+        let events = [
+            received.subscribe(vector, napi.waker())?,
+            sent.subscribe(vector, napi.waker())?,
+        ];
         Ok(Self {
             _events: events,
-            napi,
             _seat: seat,
+            napi,
             receive_queue,
         })
     }
@@ -229,5 +237,11 @@ impl Channel {
     /// No poll runs any more when this returns. Sleeps.
     pub(super) fn stop(&mut self) {
         self.napi.disable();
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.stop();
     }
 }

@@ -15,6 +15,7 @@ use kernel::{
 };
 use kernel_ext::net::{
     ethtool::Tools,
+    queue::TxLocked,
     Driver,
     Features,
     NetDevice,
@@ -335,13 +336,18 @@ impl Driver for Ether {
         data.close(netdev, &mut state);
     }
 
-    fn transmit(netdev: &NetDevice, data: &Data, skb: SkBuff, queue: u16) -> Transmit {
-        let (Some(slot), Some(queue)) = (data.slots.get(usize::from(queue)), netdev.queue(queue))
-        else {
+    fn transmit(
+        _netdev: &NetDevice,
+        data: &Data,
+        skb: SkBuff,
+        lock: &mut TxLocked<'_>,
+    ) -> Transmit {
+        let queue = **lock;
+        // CAST: `usize` has 64 bits here.
+        let Some(slot) = data.slots.get(queue.index() as usize) else {
             return Transmit::Taken;
         };
-        let mut ring = slot.ring.lock();
-        match &mut *ring {
+        match slot.ring.get(lock).and_then(Option::as_mut) {
             Some(ring) => {
                 let more = kernel_ext::net::queue::more_follows();
                 ring.send(skb, queue, more, &slot.tx)

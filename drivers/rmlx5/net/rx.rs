@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Receive rings.
 //!
-//! Each WQE has as many pages as the longest frame needs. Of a received frame the headers are copied
-//! to the linear part of a packet and the pages become its fragments; a short frame is copied altogether and
-//! its page stays in the ring. The stack gives pages back to the pool of the ring.
+//! Memory comes from the pool of the ring and goes back there when the stack is done with a packet. How a frame lies in it
+//! depends on how long frames may be ([`Layout`]).
 
 use kernel::{
     prelude::*,
@@ -18,7 +17,10 @@ use kernel_ext::net::{
         PagePool,
         RxPage, //
     },
-    skb::HashKind,
+    skb::{
+        Arrival,
+        HashKind, //
+    },
     Features,
     NetDevice,
     SkBuff, //
@@ -35,6 +37,11 @@ use super::{
         Received, //
     },
     home::Home,
+    layout::{
+        Layout,
+        HEADROOM,
+        PAGE, //
+    },
     rq::{
         Rq,
         Shape, //
@@ -47,26 +54,14 @@ use crate::record::Record;
 const RECEIVE: usize = 0;
 /// Key that ends a scatter list. Source: `MLX5_TERMINATE_SCATTER_LIST_LKEY` in core/en.h.
 const END_OF_LIST: u32 = 0x100;
-/// Bytes of a scatter entry.
+/// Bytes of a scatter entry (`struct mlx5_wqe_data_seg`), and where key and address are; the length begins it.
 const SEGMENT: usize = 16;
+const KEY_AT: usize = 4;
+const ADDRESS_AT: usize = 8;
 /// Bytes of a frame that are copied; longer ones keep their pages.
 const COPY: u32 = 256;
 /// The shortest frame: a header.
 const SHORTEST: u32 = 14;
-/// Bytes of a page.
-// CAST: 4096.
-const PAGE: u32 = RxPage::SIZE as u32;
-
-/// Pages that a frame of `bytes` bytes needs.
-pub(super) const fn pages_for(bytes: u32) -> u32 {
-    let pages = bytes.div_ceil(PAGE);
-    if pages == 0 {
-        1
-    } else {
-        pages
-    }
-}
-
 /// A completion that is bad news, or impossible; the ring does not work any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -92,15 +87,13 @@ pub(super) struct Progress {
 pub(super) struct RxRing {
     /// Taken from the card first: then it has let go of the pages.
     rq: Rq,
-    /// One for each page of each WQE.
+    /// One for each piece of each WQE.
     pages: Option<KVVec<Option<RxPage>>>,
     pool: Option<PagePool>,
     cq: Completions,
     head: Counter,
     tail: Counter,
-    /// Pages of a WQE.
-    per_wqe: usize,
-    lkey: u32,
+    layout: Layout,
     queue: u16,
     broken: bool,
 }
@@ -117,17 +110,16 @@ impl RxRing {
     ) -> Result<Self> {
         let log = wanted.log_rx;
         let device = home.device();
-        // CAST: a few.
-        let per_wqe = pages_for(wanted.frame) as usize;
-        let segments = per_wqe.next_power_of_two();
+        let layout = Layout::of(wanted.frame);
+        let segments = layout.pieces().next_power_of_two();
         let cq = Completions::new(home, queue, log, wanted.rx_moderation)?;
         let wqes = 1usize.checked_shl(log.into()).ok_or(EINVAL)?;
-        let count = wqes.checked_mul(per_wqe).ok_or(EINVAL)?;
+        let count = wqes.checked_mul(layout.pieces()).ok_or(EINVAL)?;
         let node = device
             .comp_eq(queue.into())
             .map_or(device.node, |eq| eq.node);
-        // CAST: the core has a limit of its own.
-        let size = count.min(16384) as u32;
+        // CAST, twice: small numbers; the core has a limit of its own.
+        let size = (count / (PAGE / layout.size()) as usize).clamp(1, 16384) as u32;
         let pool = PagePool::new(netdev, &device.pdev, node, size, queue)?;
         let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
@@ -147,11 +139,11 @@ impl RxRing {
             cq,
             head: Counter::default(),
             tail: Counter::default(),
-            per_wqe,
-            lkey: base.lkey(),
+            layout,
             queue,
             broken: false,
         };
+        ring.preset(base.lkey())?;
         ring.refill();
         if ring.head == ring.tail {
             return Err(ENOMEM);
@@ -174,10 +166,30 @@ impl RxRing {
         self.head.since(self.tail)
     }
 
-    /// Place of a WQE's first page.
+    /// Place of a WQE's first piece.
     fn place(&self, counter: Counter) -> usize {
         // CAST: a ring has at most 2^13 WQEs.
-        self.rq.ring().slot(counter) as usize * self.per_wqe
+        self.rq.ring().slot(counter) as usize * self.layout.pieces()
+    }
+
+    /// Writes what is the same in all WQEs: lengths and keys.
+    fn preset(&self, key: u32) -> Result {
+        let buf = self.rq.buf()?;
+        let (_, len) = self.layout.window();
+        // CAST: a ring has at most 2^13 WQEs.
+        for wqe in 0..self.rq.ring().entries() as usize {
+            for index in 0..self.rq.segments() {
+                let (len, key) = if index < self.layout.pieces() {
+                    (len, key)
+                } else {
+                    (0, END_OF_LIST)
+                };
+                let at = wqe * self.rq.stride() + index * SEGMENT;
+                buf.write(at, &len.to_be_bytes())?;
+                buf.write(at + KEY_AT, &key.to_be_bytes())?;
+            }
+        }
+        Ok(())
     }
 
     /// Posts as many WQEs as there is room and memory for; whether the ring is full.
@@ -202,29 +214,23 @@ impl RxRing {
         full
     }
 
-    /// Posts the next WQE; `None` when there is no page.
+    /// Posts the next WQE; `None` when there is no memory.
     fn post(&mut self) -> Option<()> {
         let first = self.place(self.head);
-        let pages = self.pages.as_mut()?;
+        let layout = self.layout;
+        let (offset, _) = layout.window();
+        let (pages, pool) = (self.pages.as_mut()?, self.pool.as_mut()?);
         // CAST: a ring has at most 2^13 WQEs.
-        let at = self.rq.ring().slot(self.head) as usize * self.rq.stride();
+        let mut at = self.rq.ring().slot(self.head) as usize * self.rq.stride() + ADDRESS_AT;
         let buf = self.rq.buf().ok()?;
-        let mut segment = [0u8; SEGMENT];
-        for index in 0..self.rq.segments() {
-            let (address, len, key) = if index < self.per_wqe {
-                let slot = pages.get_mut(first + index)?;
-                if slot.is_none() {
-                    *slot = Some(self.pool.as_mut()?.alloc()?);
-                }
-                (slot.as_ref()?.address(), PAGE, self.lkey)
-            } else {
-                (0, 0, END_OF_LIST)
+        for slot in pages.get_mut(first..first + layout.pieces())? {
+            let page = match slot {
+                Some(page) => page,
+                None => slot.insert(pool.alloc(layout.size())?),
             };
-            let [count, lkey, addr] = segment_parts(&mut segment)?;
-            count.copy_from_slice(&len.to_be_bytes());
-            lkey.copy_from_slice(&key.to_be_bytes());
-            addr.copy_from_slice(&address.to_be_bytes());
-            buf.write(at + index * SEGMENT, &segment).ok()?;
+            let address = page.address().wrapping_add(offset.into());
+            buf.write(at, &address.to_be_bytes()).ok()?;
+            at += SEGMENT;
         }
         self.head = self.head.plus(1);
         Some(())
@@ -282,15 +288,37 @@ impl RxRing {
     }
 
     /// Makes a packet of the frame in the WQE whose turn it is; `None` when it is dropped, and counted.
-    /// Pages that are not part of the packet stay where they are.
+    /// Memory that is not part of the packet stays where it is.
     fn take(&mut self, poll: &Poll<'_>, arrived: &Arrived, counts: &RxCounts) -> Option<SkBuff> {
         let first = self.place(self.tail);
-        let pages = self.pages.as_mut()?.get_mut(first..first + self.per_wqe)?;
-        // CAST: a few pages.
-        if arrived.len < SHORTEST || arrived.len > self.per_wqe as u32 * PAGE {
+        let last = first + self.layout.pieces();
+        let pages = self.pages.as_mut()?.get_mut(first..last)?;
+        if arrived.len < SHORTEST || arrived.len > self.layout.longest() {
             counts.length_errors.inc();
             return None;
         }
+        match (self.layout, pages) {
+            (Layout::Around { .. }, [slot]) => {
+                match poll.around(slot.take()?, HEADROOM, arrived.len) {
+                    Ok(skb) => Some(skb),
+                    Err(page) => {
+                        *slot = Some(page);
+                        counts.no_memory.inc();
+                        None
+                    }
+                }
+            }
+            (_, pages) => Self::fragments(pages, poll, arrived, counts),
+        }
+    }
+
+    /// Makes a packet whose fragments are the pages.
+    fn fragments(
+        pages: &mut [Option<RxPage>],
+        poll: &Poll<'_>,
+        arrived: &Arrived,
+        counts: &RxCounts,
+    ) -> Option<SkBuff> {
         let no_memory = || counts.no_memory.inc();
         let mut skb = poll.alloc(COPY).or_else(|| {
             no_memory();
@@ -347,41 +375,37 @@ impl RxRing {
         features: Features,
         counts: &RxCounts,
     ) {
-        skb.set_queue(self.queue);
-        skb.received_on(poll.device());
+        let checks = features.has(Features::RXCSUM);
+        let kind = match arrived.hashed {
+            Hashed::Ports => Some(HashKind::L4),
+            Hashed::Addresses => Some(HashKind::L3),
+            Hashed::No => None,
+        };
+        let news = Arrival {
+            queue: self.queue,
+            hash: kind
+                .filter(|_| features.has(Features::RXHASH))
+                .map(|kind| (arrived.hash, kind)),
+            good: checks && arrived.good,
+        };
+        let group = skb.received_on(poll.device(), &news);
         if let Some(tag) = arrived.tag {
             counts.tags.inc();
             skb.set_tag(tag);
         }
-        if features.has(Features::RXHASH) {
-            match arrived.hashed {
-                Hashed::Ports => skb.set_hash(arrived.hash, HashKind::L4),
-                Hashed::Addresses => skb.set_hash(arrived.hash, HashKind::L3),
-                Hashed::No => {}
-            }
-        }
-        let checks = features.has(Features::RXCSUM);
-        if checks && arrived.good {
+        if news.good {
             counts.checksum_good.inc();
-            skb.checksum_is_good();
         } else if checks && arrived.sum.is_some_and(|sum| skb.checksum_is(sum)) {
             counts.checksum_sum.inc();
         } else {
             counts.checksum_none.inc();
         }
-        if skb.is_multicast() {
+        if group {
             counts.multicast.inc();
         }
         counts.packets.inc();
         poll.receive(skb);
     }
-}
-
-/// Count, key and address of a scatter entry (`struct mlx5_wqe_data_seg`).
-fn segment_parts(segment: &mut [u8; SEGMENT]) -> Option<[&mut [u8]; 3]> {
-    let (count, rest) = segment.split_at_mut_checked(4)?;
-    let (key, address) = rest.split_at_mut_checked(4)?;
-    Some([count, key, address])
 }
 
 impl Drop for RxRing {

@@ -3,85 +3,83 @@
 //! which outlives the rings.
 
 use kernel::{
-    new_spinlock,
     prelude::*,
-    sync::{
-        Arc,
-        SpinLock, //
-    }, //
+    sync::Arc, //
 };
 use kernel_ext::net::{
-    lock::BhDisabled,
+    count::Count,
+    queue::{
+        TxCell,
+        TxQueue, //
+    },
     Stats, //
 };
 
 use super::tx::TxRing;
-use crate::cmd::queue::Counter;
 
-/// What was sent, and what was not.
+/// What was sent, and what was not. `waked`, `error_cqes` and `bad_cqes` are counted by the poll, `timeouts` by the watchdog, the
+/// others under the transmit lock.
 #[derive(Default)]
 pub(super) struct TxCounts {
-    pub(super) packets: Counter,
-    pub(super) bytes: Counter,
+    pub(super) packets: Count,
+    pub(super) bytes: Count,
     /// Packets that the card cut into segments, and their payload.
-    pub(super) tso_packets: Counter,
-    pub(super) tso_bytes: Counter,
+    pub(super) tso_packets: Count,
+    pub(super) tso_bytes: Count,
     /// Packets whose checksum the card computed.
-    pub(super) checksums: Counter,
+    pub(super) checksums: Count,
     /// Packets with a tag put in.
-    pub(super) tags: Counter,
+    pub(super) tags: Count,
     /// Doorbells.
-    pub(super) doorbells: Counter,
+    pub(super) doorbells: Count,
     /// Times the queue was stopped because the ring was full, and waked again.
-    pub(super) stopped: Counter,
-    pub(super) waked: Counter,
+    pub(super) stopped: Count,
+    pub(super) waked: Count,
     /// Packets in too many pieces, made linear.
-    pub(super) linearized: Counter,
+    pub(super) linearized: Count,
     /// Packets dropped: all; because a piece could not be mapped; because no WQE can express them.
-    pub(super) dropped: Counter,
-    pub(super) mapping_errors: Counter,
-    pub(super) bad_packets: Counter,
+    pub(super) dropped: Count,
+    pub(super) mapping_errors: Count,
+    pub(super) bad_packets: Count,
     /// Packets that came to a ring that was full.
-    pub(super) busy: Counter,
+    pub(super) busy: Count,
     /// Completions with an error, and completions that make no sense.
-    pub(super) error_cqes: Counter,
-    pub(super) bad_cqes: Counter,
+    pub(super) error_cqes: Count,
+    pub(super) bad_cqes: Count,
     /// Times the queue made no progress.
-    pub(super) timeouts: Counter,
+    pub(super) timeouts: Count,
 }
 
-/// What was received, and what was not.
+/// What was received, and what was not. Counted by the poll.
 #[derive(Default)]
 pub(super) struct RxCounts {
-    pub(super) packets: Counter,
-    pub(super) bytes: Counter,
-    pub(super) multicast: Counter,
+    pub(super) packets: Count,
+    pub(super) bytes: Count,
+    pub(super) multicast: Count,
     /// How the checksum was known: good by the card, a sum by the card, not at all.
-    pub(super) checksum_good: Counter,
-    pub(super) checksum_sum: Counter,
-    pub(super) checksum_none: Counter,
+    pub(super) checksum_good: Count,
+    pub(super) checksum_sum: Count,
+    pub(super) checksum_none: Count,
     /// Packets whose tag was taken out.
-    pub(super) tags: Counter,
+    pub(super) tags: Count,
     /// Small packets copied so that the page is used again at once.
-    pub(super) copied: Counter,
+    pub(super) copied: Count,
     /// Packets dropped for want of memory, and times there was no page for the ring.
-    pub(super) no_memory: Counter,
-    pub(super) no_page: Counter,
+    pub(super) no_memory: Count,
+    pub(super) no_page: Count,
     /// Completions whose length is not that of a frame in the WQE.
-    pub(super) length_errors: Counter,
+    pub(super) length_errors: Count,
     /// Completions with an error, and completions that make no sense.
-    pub(super) error_cqes: Counter,
-    pub(super) bad_cqes: Counter,
+    pub(super) error_cqes: Count,
+    pub(super) bad_cqes: Count,
 }
 
 /// One of them. As many as the interface has queues at most, from its registration on.
-#[pin_data]
 pub(super) struct Slot {
     /// Number of the queue.
     pub(super) index: u16,
-    /// The ring of an open interface. Taken with softirqs off.
-    #[pin]
-    pub(super) ring: SpinLock<Option<TxRing>>,
+    /// The sending end of the ring of an open interface.
+    pub(super) ring: TxCell<Option<TxRing>>,
     pub(super) tx: TxCounts,
     pub(super) rx: RxCounts,
 }
@@ -89,38 +87,42 @@ pub(super) struct Slot {
 impl Slot {
     /// An empty one.
     pub(super) fn new(index: u16) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                index,
-                ring <- new_spinlock!(None),
-                tx: TxCounts::default(),
-                rx: RxCounts::default(),
-            }),
-            GFP_KERNEL,
-        )
+        let slot = Self {
+            index,
+            ring: TxCell::new(index, None),
+            tx: TxCounts::default(),
+            rx: RxCounts::default(),
+        };
+        Ok(Arc::new(slot, GFP_KERNEL)?)
     }
 
-    /// Puts a ring in; the place must be empty. Process context.
-    pub(super) fn put(&self, ring: TxRing) -> Result {
-        let _softirqs = BhDisabled::new();
-        let mut place = self.ring.lock();
-        if place.is_some() {
-            return Err(EEXIST);
+    /// Puts a ring in; the place must be empty. `queue` is the slot's. Process context.
+    pub(super) fn put(&self, queue: TxQueue<'_>, ring: TxRing) -> Result {
+        let mut lock = queue.lock();
+        let place = self.ring.get(&mut lock).ok_or(EINVAL)?;
+        let result = if place.is_some() {
+            Some(ring)
+        } else {
+            *place = Some(ring);
+            None
+        };
+        // Dropping a ring sleeps.
+        drop(lock);
+        match result {
+            None => Ok(()),
+            Some(_) => Err(EEXIST),
         }
-        *place = Some(ring);
-        Ok(())
     }
 
-    /// Takes the ring out. Process context.
-    pub(super) fn take(&self) -> Option<TxRing> {
-        let _softirqs = BhDisabled::new();
-        let ring = self.ring.lock().take();
-        ring
+    /// Takes the ring out. `queue` is the slot's. Process context.
+    pub(super) fn take(&self, queue: TxQueue<'_>) -> Option<TxRing> {
+        let mut lock = queue.lock();
+        self.ring.get(&mut lock).and_then(Option::take)
     }
 
     /// Adds what it has counted.
     pub(super) fn add_to(&self, stats: &mut Stats) {
-        let add = |to: &mut u64, counter: &Counter| *to = to.wrapping_add(counter.get());
+        let add = |to: &mut u64, counter: &Count| *to = to.wrapping_add(counter.get());
         let (tx, rx) = (&self.tx, &self.rx);
         add(&mut stats.tx_packets, &tx.packets);
         add(&mut stats.tx_bytes, &tx.bytes);

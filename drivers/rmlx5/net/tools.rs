@@ -5,6 +5,7 @@ use core::fmt;
 
 use kernel::prelude::*;
 use kernel_ext::net::{
+    count::Count,
     ethtool::{
         Coalesce,
         Ethtool,
@@ -28,7 +29,6 @@ use super::{
     tir::KEY_LEN,
 };
 use crate::{
-    cmd::queue::Counter,
     cq::Moderation,
     port::Port, //
 };
@@ -38,8 +38,8 @@ const LOG_SHORTEST: u8 = 6;
 /// The longest time an event may be put off, in microseconds: 12 bits.
 const MAX_PERIOD: u32 = 4095;
 
-type Rx = (&'static str, fn(&RxCounts) -> &Counter);
-type Tx = (&'static str, fn(&TxCounts) -> &Counter);
+type Rx = (&'static str, fn(&RxCounts) -> &Count);
+type Tx = (&'static str, fn(&TxCounts) -> &Count);
 
 /// Counters of a receive ring. Where the C driver has the same one, it has the same name.
 const RX: [Rx; 13] = [

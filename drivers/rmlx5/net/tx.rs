@@ -5,23 +5,31 @@
 //! announce several packets; the last of them asks for the completion, which stands for all before it.
 //!
 //! Order: WQE, `dma_wmb`, doorbell record, `dma_wmb`, one write to the doorbell.
+//!
+//! A ring has two ends without a lock between them: [`TxRing`] posts, under the transmit lock of its queue; [`TxDone`] looks
+//! at completions, in the poll of its channel. Each writes one counter of [`Gauge`] and reads the other.
 
 use kernel::{
     prelude::*,
     sync::{
+        atomic::{
+            ordering::Release,
+            Atomic, //
+        },
         barrier::{
             self,
-            dma_mb, //
+            dma_mb,
+            smp_mb, //
         },
         Arc, //
     }, //
 };
 use kernel_ext::net::{
     inflight::{
-        InFlight,
-        Refused, //
+        self,
+        Refused,
+        Sender, //
     },
-    napi::Poll,
     queue::TxQueue,
     SkBuff,
     Transmit, //
@@ -31,11 +39,12 @@ use mlx5_hw::ring::Counter;
 use super::{
     base::Base,
     cq::Completions,
-    cqe::{
-        Failure,
-        Sent, //
-    },
+    gauge::Gauge,
     home::Home,
+    sent::{
+        Note,
+        TxDone, //
+    },
     slot::TxCounts,
     sq::Sq,
     wqe::{
@@ -63,46 +72,16 @@ const REGISTER: usize = 0;
 const ETHERNET_HEADER: u32 = 14;
 /// Longest headers of a packet to be cut: a TCP header behind IPv6 with extensions.
 const MAX_HEADERS: u32 = 256;
-/// Completions handled in one poll.
-const BUDGET: u32 = 128;
 
-/// What is known of a packet in flight.
-struct Note {
-    /// Block at which its WQE begins.
-    start: Counter,
-    /// Blocks of the WQE.
-    blocks: u32,
-    /// Bytes on the wire, as the byte queue limits know them.
-    bytes: u32,
-}
-
-/// What a completion says is impossible, or bad news; the ring does not work any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// The queue is in error.
-    Failed(Failure),
-    /// Nothing that was posted has that number.
-    Unknown(u16),
-    /// A completion of this kind does not belong on a send queue.
-    Malformed(u8),
-}
-
-/// How a look at the completions ended.
-pub(super) struct Progress {
-    /// There may be more.
-    pub(super) more: bool,
-    /// The first fault.
-    pub(super) fault: Option<Fault>,
-}
-
-/// A transmit ring.
+/// The end of a transmit ring that posts.
 pub(super) struct TxRing {
     /// Taken from the card first: then it has let go of the packets.
     sq: Sq,
-    flight: Option<InFlight<Note>>,
-    cq: Completions,
+    flight: Option<Sender<Note>>,
+    gauge: Arc<Gauge>,
     wqe: Wqe,
     head: Counter,
+    /// How far the other end was when it was looked at last.
     tail: Counter,
     /// Doorbell of posted WQEs that the card does not know of, and where the last of them is.
     pending: Option<(u64, usize)>,
@@ -124,49 +103,50 @@ impl TxRing {
         log: u8,
         inline_mode: bool,
         moderation: Moderation,
-    ) -> Result<Self> {
+    ) -> Result<(TxDone, Self)> {
         let device = home.device();
         let caps = device.caps()?;
         let uar = device.uar()?;
         let register = Uar::register(REGISTER, caps.log_bf_register)?;
         let cq = Completions::new(home, vector, log, moderation)?;
         let entries = 1usize.checked_shl(log.into()).ok_or(EINVAL)?;
-        let flight = InFlight::new(&device.pdev, entries, entries * (BLOCK / SEGMENT))?;
+        let pieces = entries * (BLOCK / SEGMENT);
+        let (sender, finisher) = inflight::ring(&device.pdev, entries, pieces)?;
         let sq = Sq::new(home, base, cq.number(), log, inline_mode)?;
-        Ok(Self {
-            sq,
-            flight: Some(flight),
+        let max_segments = (usize::from(caps.max_send_wqe) / SEGMENT).min(MAX_SEGMENTS);
+        let gauge = Gauge {
+            head: Atomic::new(0),
+            tail: Atomic::new(0),
+            blocks: sq.ring().entries(),
+            // CAST: at most 16.
+            longest: (max_segments * SEGMENT).div_ceil(BLOCK) as u32,
+        };
+        let gauge = Arc::new(gauge, GFP_KERNEL)?;
+        let done = TxDone {
+            flight: finisher,
+            gauge: gauge.clone(),
+            tail: Counter::default(),
             cq,
+            broken: false,
+        };
+        let ring = Self {
+            sq,
+            flight: Some(sender),
+            gauge,
             wqe: Wqe::new(),
             head: Counter::default(),
             tail: Counter::default(),
             pending: None,
-            max_segments: (usize::from(caps.max_send_wqe) / SEGMENT).min(MAX_SEGMENTS),
+            max_segments,
             lkey: base.lkey(),
             uar,
             register,
             broken: false,
-        })
+        };
+        Ok((done, ring))
     }
 
-    /// Its completions.
-    pub(super) fn cq(&self) -> &Completions {
-        &self.cq
-    }
-
-    /// Blocks that are free.
-    fn free(&self) -> u32 {
-        let used = self.head.since(self.tail);
-        self.sq.ring().entries().saturating_sub(used)
-    }
-
-    /// Blocks of the longest WQE.
-    fn longest(&self) -> u32 {
-        // CAST: at most 16.
-        (self.max_segments * SEGMENT).div_ceil(BLOCK) as u32
-    }
-
-    /// Sends a packet. `more` says that another one follows at once. Softirqs off.
+    /// Sends a packet. `more` says that another one follows at once. Under the lock of `queue`.
     pub(super) fn send(
         &mut self,
         skb: SkBuff,
@@ -178,10 +158,10 @@ impl TxRing {
             counts.dropped.inc();
             return Transmit::Taken;
         }
-        if self.free() < self.longest() {
+        if !self.fits() {
             // The queue was stopped before; somebody waked it too early.
             counts.busy.inc();
-            queue.stop();
+            self.pause(queue);
             self.ring(counts);
             return Transmit::Busy(skb);
         }
@@ -193,10 +173,9 @@ impl TxRing {
                 !more
             }
         };
-        let full = self.free() < self.longest();
-        if full {
+        let full = !self.fits();
+        if full && self.pause(queue) {
             counts.stopped.inc();
-            queue.stop();
         }
         if now || full {
             self.ring(counts);
@@ -204,11 +183,44 @@ impl TxRing {
         Transmit::Taken
     }
 
+    /// Whether the longest WQE fits. Looks at the other end only when it does not as far as is known.
+    fn fits(&mut self) -> bool {
+        if self.gauge.free(self.head, self.tail) >= self.gauge.longest {
+            return true;
+        }
+        self.tail = self.gauge.tail();
+        self.gauge.free(self.head, self.tail) >= self.gauge.longest
+    }
+
+    /// Stops the queue, unless room has come meanwhile; whether it is stopped.
+    fn pause(&mut self, queue: TxQueue<'_>) -> bool {
+        // What is posted counts for whoever wakes the queue.
+        self.publish();
+        queue.stop();
+        // Stopped before the look at the tail; pairs with the barrier in `TxDone::complete`.
+        smp_mb(barrier::Full);
+        self.tail = self.gauge.tail();
+        let room = self.gauge.has_room(self.gauge.free(self.head, self.tail));
+        if room {
+            queue.start();
+        }
+        !room
+    }
+
+    /// Lets the other end know of what is posted.
+    fn publish(&mut self) {
+        if let Some(flight) = self.flight.as_mut() {
+            flight.publish();
+        }
+        self.gauge.head.store(self.head.value(), Release);
+    }
+
     /// Posts a packet and says how many bytes go over the wire; `None` when it was dropped.
     fn post(&mut self, mut skb: SkBuff, counts: &TxCounts) -> Option<u32> {
         let gso = skb.gso();
         let headers = gso.map_or(ETHERNET_HEADER, |gso| gso.headers);
-        let tag = skb.tag();
+        let wants = skb.wants();
+        let tag = wants.tag;
         let tag_len = if tag.is_some() { 4 } else { 0 };
         if headers > MAX_HEADERS || !skb.ensure_linear(headers) {
             counts.bad_packets.inc();
@@ -223,7 +235,7 @@ impl TxRing {
             counts.linearized.inc();
         }
         let frame = Frame {
-            checksum: skb.wants_checksum(),
+            checksum: wants.checksum,
             // CAST: the stack keeps it below the MTU.
             mss: gso.map_or(0, |gso| gso.size as u16),
             // CAST: checked above.
@@ -306,6 +318,8 @@ impl TxRing {
         let Some((doorbell, at)) = self.pending.take() else {
             return;
         };
+        // No completion comes before the other end can know of the packets.
+        self.publish();
         let rung = self.sq.buf().and_then(|buf| {
             buf.write8(at + SIGNAL_AT, SIGNAL)?;
             dma_mb(barrier::Write);
@@ -318,78 +332,6 @@ impl TxRing {
         // The ranges are those of the buffers: this cannot fail.
         self.broken |= rung.is_err();
     }
-
-    /// Looks at what the card has finished.
-    pub(super) fn complete(
-        &mut self,
-        poll: &Poll<'_>,
-        queue: TxQueue<'_>,
-        counts: &TxCounts,
-    ) -> Progress {
-        let (mut packets, mut bytes) = (0u32, 0u32);
-        let mut seen = 0;
-        let mut fault = None;
-        while seen < BUDGET && fault.is_none() {
-            let Some(entry) = self.cq.next() else {
-                break;
-            };
-            seen += 1;
-            fault = match Sent::parse(&entry) {
-                Sent::Done { index } => self.finish(index, &mut |skb, note| {
-                    packets = packets.wrapping_add(1);
-                    bytes = bytes.wrapping_add(note.bytes);
-                    poll.consume(skb);
-                }),
-                Sent::Failed { failure, .. } => Some(Fault::Failed(failure)),
-                Sent::Malformed { opcode } => Some(Fault::Malformed(opcode)),
-            };
-        }
-        if seen == 0 {
-            return Progress {
-                more: false,
-                fault: None,
-            };
-        }
-        self.cq.publish();
-        queue.completed(packets, bytes);
-        match fault {
-            Some(Fault::Failed(_)) => counts.error_cqes.inc(),
-            Some(_) => counts.bad_cqes.inc(),
-            None => {}
-        }
-        self.broken |= fault.is_some();
-        // A little more than one packet needs, so that the queue does not stop at once.
-        if !self.broken && queue.is_stopped() && self.free() >= 2 * self.longest() {
-            counts.waked.inc();
-            queue.wake();
-        }
-        Progress {
-            more: seen == BUDGET && fault.is_none(),
-            fault,
-        }
-    }
-
-    /// Finishes everything up to the WQE that begins at block `index`.
-    fn finish(&mut self, index: u16, each: &mut dyn FnMut(SkBuff, &Note)) -> Option<Fault> {
-        let ahead = u32::from(index.wrapping_sub(self.tail.low16()));
-        if ahead >= self.head.since(self.tail) {
-            return Some(Fault::Unknown(index));
-        }
-        let target = self.tail.plus(ahead);
-        // Each round takes a packet out, so this ends.
-        while let Some((skb, note)) = self.flight.as_mut().and_then(InFlight::pop) {
-            let last = note.start;
-            self.tail = last.plus(note.blocks);
-            each(skb, &note);
-            if last == target {
-                return None;
-            }
-            if target.since(last) < note.blocks {
-                break;
-            }
-        }
-        Some(Fault::Unknown(index))
-    }
 }
 
 impl Drop for TxRing {
@@ -397,7 +339,7 @@ impl Drop for TxRing {
         let let_go = self.sq.end();
         if let Some(flight) = self.flight.take() {
             if !let_go {
-                // The card may still read the packets.
+                // The card may still read the packets: they stay, and so does the other end of their ring.
                 core::mem::forget(flight);
             }
         }

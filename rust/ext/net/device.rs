@@ -10,6 +10,7 @@ use rmlx5_bindings as bindings;
 use super::{
     ethtool::{self, Tools},
     ops::Table,
+    queue::TxLocked,
     SkBuff,
 };
 use crate::{pci::BoundDevice, time::jiffies_of};
@@ -375,8 +376,13 @@ pub trait Driver: Sized + 'static {
     /// The interface goes down; this cannot fail. No [`Driver::transmit`] may run afterwards.
     fn stop(device: &NetDevice, data: &Self::Data);
 
-    /// Sends a packet.
-    fn transmit(device: &NetDevice, data: &Self::Data, skb: SkBuff, queue: u16) -> Transmit;
+    /// Sends a packet on `queue`, whose transmit lock is held: what a [`super::queue::TxCell`] holds may be used.
+    fn transmit(
+        device: &NetDevice,
+        data: &Self::Data,
+        skb: SkBuff,
+        queue: &mut TxLocked<'_>,
+    ) -> Transmit;
 
     /// A queue has made no progress for [`Config::watchdog`].
     fn timeout(device: &NetDevice, data: &Self::Data, queue: u16);

@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Packets that the hardware is sending.
 //!
-//! A ring in the order of posting: each packet is kept, with the DMA mappings of its pieces, until the
-//! driver says that the hardware has finished the oldest one.
+//! A ring with two ends that need no lock between them: the [`Sender`] puts a packet in, with the DMA mappings of
+//! its pieces; the [`Finisher`] takes the oldest one out when the driver says that the hardware is done with it. Each
+//! end has one owner at a time: the transmit lock of a queue and a poller are such owners.
+//!
+//! # What orders the ends
+//!
+//! Counters that run free and only grow: `posted` is written by the sender, `taken` by the finisher. A slot belongs to the
+//! finisher from the release of `posted` to the release of `taken`, to the sender otherwise; who reads the other's
+//! counter acquires it, and looks again only when what it knows does not suffice.
 
-use kernel::{dma::DataDirection, prelude::*};
+use core::{cell::UnsafeCell, mem::MaybeUninit};
+
+use kernel::{
+    dma::DataDirection,
+    prelude::*,
+    sync::{
+        atomic::{
+            ordering::{Acquire, Relaxed, Release},
+            Atomic,
+        },
+        Arc,
+    },
+};
 use rmlx5_bindings as bindings;
 
 use super::SkBuff;
@@ -21,6 +40,8 @@ pub struct Piece {
 
 struct Packet<T> {
     skb: SkBuff,
+    /// Its mappings: `mappings` of them from counter `first` on.
+    first: u32,
     mappings: u32,
     note: T,
 }
@@ -34,63 +55,199 @@ pub enum Refused {
     Mapping,
 }
 
-/// The packets of one hardware queue, each with a note of the driver.
-///
-/// Dropping it unmaps and frees all of them: the driver knows by then that the hardware has let go.
+/// A counter in a cache line of its own: each end writes one, and the other reads it.
+#[repr(align(64))]
+struct Line(Atomic<u32>);
+
+/// What both ends share.
 ///
 /// # Invariants
 ///
-/// `mappings` holds, from `first_mapping` on and in order, live mappings for `device`: those of all
-/// packets in `packets` from `first` on, and none else.
-pub struct InFlight<T> {
-    packets: KVVec<Option<Packet<T>>>,
-    first: usize,
-    count: usize,
-    mappings: KVVec<Piece>,
-    first_mapping: usize,
-    mapped: usize,
+/// Slots with counters from `taken` up to, not including, `posted` hold packets, whose `mappings` are live mappings for `device`.
+/// Their numbers of slots and mappings are powers of two below 2^31.
+struct Ring<T> {
+    packets: KVVec<UnsafeCell<MaybeUninit<Packet<T>>>>,
+    mappings: KVVec<UnsafeCell<Piece>>,
+    posted: Line,
+    taken: Line,
+    /// Mappings that are undone. Released by `taken`.
+    unmapped: Atomic<u32>,
     device: BoundDevice,
 }
 
-impl<T> InFlight<T> {
-    /// Room for `packets` packets with `pieces` pieces in all; both powers of two. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for other numbers, `ENOMEM`.
-    pub fn new(device: &BoundDevice, packets: usize, pieces: usize) -> Result<Self> {
-        if !packets.is_power_of_two() || !pieces.is_power_of_two() {
-            return Err(EINVAL);
-        }
-        let mut slots = KVVec::with_capacity(packets, GFP_KERNEL)?;
-        for _ in 0..packets {
-            slots.push(None, GFP_KERNEL)?;
-        }
-        let empty = Piece { address: 0, len: 0 };
-        // INVARIANT: Nothing is in it.
-        Ok(Self {
+// SAFETY: A slot is used by one end at a time, see the module; packets may move between threads.
+unsafe impl<T: Send> Send for Ring<T> {}
+// SAFETY: As above.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+/// The end that puts packets in.
+pub struct Sender<T> {
+    ring: Arc<Ring<T>>,
+    posted: u32,
+    mapped: u32,
+    /// `taken` and `unmapped` when they were looked at last.
+    taken: u32,
+    unmapped: u32,
+}
+
+/// The end that takes packets out.
+pub struct Finisher<T> {
+    ring: Arc<Ring<T>>,
+    taken: u32,
+    /// `posted` when it was looked at last.
+    known: u32,
+}
+
+/// A ring for `packets` packets with `pieces` pieces in all, both powers of two. Sleeps.
+///
+/// When both ends are gone, what is still in it is unmapped and freed: the driver knows by then that the hardware has let
+/// go. One that cannot know forgets its [`Sender`].
+///
+/// # Errors
+///
+/// `EINVAL` for other numbers, `ENOMEM`.
+pub fn ring<T: Send>(
+    device: &BoundDevice,
+    packets: usize,
+    pieces: usize,
+) -> Result<(Sender<T>, Finisher<T>)> {
+    let good = |n: usize| n.is_power_of_two() && n < 1 << 31;
+    if !good(packets) || !good(pieces) {
+        return Err(EINVAL);
+    }
+    let mut slots = KVVec::with_capacity(packets, GFP_KERNEL)?;
+    for _ in 0..packets {
+        slots.push(UnsafeCell::new(MaybeUninit::uninit()), GFP_KERNEL)?;
+    }
+    let mut mappings = KVVec::with_capacity(pieces, GFP_KERNEL)?;
+    for _ in 0..pieces {
+        mappings.push(UnsafeCell::new(Piece { address: 0, len: 0 }), GFP_KERNEL)?;
+    }
+    // INVARIANT: Nothing is in it.
+    let ring = Arc::new(
+        Ring {
             packets: slots,
-            first: 0,
-            count: 0,
-            mappings: KVVec::from_elem(empty, pieces, GFP_KERNEL)?,
-            first_mapping: 0,
-            mapped: 0,
+            mappings,
+            posted: Line(Atomic::new(0)),
+            taken: Line(Atomic::new(0)),
+            unmapped: Atomic::new(0),
             device: device.clone(),
-        })
+        },
+        GFP_KERNEL,
+    )?;
+    let sender = Sender {
+        ring: ring.clone(),
+        posted: 0,
+        mapped: 0,
+        taken: 0,
+        unmapped: 0,
+    };
+    let finisher = Finisher {
+        ring,
+        taken: 0,
+        known: 0,
+    };
+    Ok((sender, finisher))
+}
+
+impl<T> Ring<T> {
+    /// Slot of a packet.
+    fn slot(&self, counter: u32) -> Option<*mut MaybeUninit<Packet<T>>> {
+        // CAST: `usize` has 64 bits here.
+        let at = counter as usize & self.packets.len().wrapping_sub(1);
+        self.packets.get(at).map(UnsafeCell::get)
     }
 
-    /// How many packets are in it.
-    pub fn len(&self) -> usize {
-        self.count
+    /// Slot of a mapping.
+    fn mapping(&self, counter: u32) -> Option<*mut Piece> {
+        // CAST: `usize` has 64 bits here.
+        let at = counter as usize & self.mappings.len().wrapping_sub(1);
+        self.mappings.get(at).map(UnsafeCell::get)
     }
 
-    /// Whether none is in it.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
+    /// Undoes a mapping.
+    ///
+    /// # Safety
+    ///
+    /// The slot must be the caller's and hold a live mapping, which is forgotten with this call.
+    unsafe fn unmap(&self, counter: u32) {
+        let Some(slot) = self.mapping(counter) else {
+            return;
+        };
+        // The linear part is mapped as a piece of its page, so both kinds are undone alike.
+        // SAFETY: By the safety requirements.
+        unsafe {
+            let piece = *slot;
+            bindings::dma_unmap_page_attrs(
+                self.device.as_raw_device(),
+                piece.address,
+                // CAST: `usize` has 64 bits here.
+                piece.len as usize,
+                DataDirection::ToDevice.into(),
+                0,
+            )
+        }
     }
 
-    /// Maps the bytes of a packet from `skip` (in the linear part) on, and keeps both. `each` sees the
-    /// pieces in order. Any context.
+    /// Takes out the packet with this counter and undoes its mappings.
+    ///
+    /// # Safety
+    ///
+    /// `taken` and not `posted` must have this value, and the slot must be the caller's.
+    unsafe fn take(&self, taken: u32) -> Option<(SkBuff, T)> {
+        let slot = self.slot(taken)?;
+        // SAFETY: By the type invariant it holds a packet, which is not looked at again.
+        let packet = unsafe { (*slot).assume_init_read() };
+        for n in 0..packet.mappings {
+            // SAFETY: By the type invariant; the packet owned it.
+            unsafe { self.unmap(packet.first.wrapping_add(n)) };
+        }
+        let end = packet.first.wrapping_add(packet.mappings);
+        self.unmapped.store(end, Relaxed);
+        // INVARIANT: The slot is empty and its mappings are undone.
+        self.taken.0.store(taken.wrapping_add(1), Release);
+        Some((packet.skb, packet.note))
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        let posted = self.posted.0.load(Acquire);
+        let mut taken = self.taken.0.load(Acquire);
+        while taken != posted {
+            // SAFETY: Nobody else has the ring, and the packet is in it.
+            drop(unsafe { self.take(taken) });
+            taken = taken.wrapping_add(1);
+        }
+    }
+}
+
+impl<T> Sender<T> {
+    /// Whether there is room for a packet with `need` pieces. The slots are the sender's then.
+    fn has_room(&mut self, need: u32) -> bool {
+        // CAST, twice: numbers of slots are below 2^31.
+        let packets = self.ring.packets.len() as u32;
+        let mappings = self.ring.mappings.len() as u32;
+        let fits = |sender: &Self| {
+            sender.posted.wrapping_sub(sender.taken) < packets
+                && need <= mappings.wrapping_sub(sender.mapped.wrapping_sub(sender.unmapped))
+        };
+        if fits(self) {
+            return true;
+        }
+        self.taken = self.ring.taken.0.load(Acquire);
+        self.unmapped = self.ring.unmapped.load(Relaxed);
+        fits(self)
+    }
+
+    /// Lets the other end know of what was pushed; before the hardware does.
+    pub fn publish(&mut self) {
+        // INVARIANT: Slots before `posted` hold packets with live mappings.
+        self.ring.posted.0.store(self.posted, Release);
+    }
+
+    /// Maps the bytes of a packet from `skip` (in the linear part) on and keeps both, to itself until [`Sender::publish`].
+    /// `each` sees the pieces in order. Any context.
     pub fn push(
         &mut self,
         skb: SkBuff,
@@ -100,15 +257,11 @@ impl<T> InFlight<T> {
     ) -> core::result::Result<(), (SkBuff, T, Refused)> {
         let linear = skb.linear_len();
         let fragments = skb.fragments();
-        // CAST: below 20.
-        let need = fragments as usize + 1;
-        if self.count == self.packets.len()
-            || need > self.mappings.len().wrapping_sub(self.mapped)
-            || skip > linear
-        {
+        let fits = self.has_room(fragments + 1) && skip <= linear;
+        let (Some(slot), true) = (self.ring.slot(self.posted), fits) else {
             return Err((skb, note, Refused::Full));
-        }
-        let before = self.mapped;
+        };
+        let first = self.mapped;
         let mut done = true;
         if linear > skip {
             done = self.map_linear(&skb, skip, linear.wrapping_sub(skip), &mut each);
@@ -117,43 +270,23 @@ impl<T> InFlight<T> {
             done = done && self.map_fragment(&skb, index, &mut each);
         }
         if !done {
-            while self.mapped > before {
-                self.unmap_last();
+            while self.mapped != first {
+                self.mapped = self.mapped.wrapping_sub(1);
+                // SAFETY: Made above and not yet the finisher's.
+                unsafe { self.ring.unmap(self.mapped) };
             }
             return Err((skb, note, Refused::Mapping));
         }
-        let slot = self.first.wrapping_add(self.count) & self.packets.len().wrapping_sub(1);
-        let Some(slot) = self.packets.get_mut(slot) else {
-            return Err((skb, note, Refused::Full));
-        };
-        *slot = Some(Packet {
+        let packet = Packet {
             skb,
-            // CAST: below 20.
-            mappings: self.mapped.wrapping_sub(before) as u32,
+            first,
+            mappings: self.mapped.wrapping_sub(first),
             note,
-        });
-        // INVARIANT: The packet's mappings are the last ones.
-        self.count = self.count.wrapping_add(1);
+        };
+        // SAFETY: The slot is the sender's: there are fewer packets than slots. It is in the ring.
+        unsafe { (*slot).write(packet) };
+        self.posted = self.posted.wrapping_add(1);
         Ok(())
-    }
-
-    /// The note of the oldest packet.
-    pub fn oldest(&self) -> Option<&T> {
-        self.packets
-            .get(self.first)
-            .and_then(Option::as_ref)
-            .map(|packet| &packet.note)
-    }
-
-    /// The hardware has finished the oldest packet: unmaps it and gives it back. Any context.
-    pub fn pop(&mut self) -> Option<(SkBuff, T)> {
-        let packet = self.packets.get_mut(self.first)?.take()?;
-        self.first = self.first.wrapping_add(1) & self.packets.len().wrapping_sub(1);
-        self.count = self.count.wrapping_sub(1);
-        for _ in 0..packet.mappings {
-            self.unmap_first();
-        }
-        Some((packet.skb, packet.note))
     }
 
     fn map_linear(
@@ -167,7 +300,7 @@ impl<T> InFlight<T> {
         // as long as the mapping.
         let address = unsafe {
             bindings::dma_map_single(
-                self.device.as_raw_device(),
+                self.ring.device.as_raw_device(),
                 // CAST: `usize` has 64 bits here.
                 (*skb.as_raw()).data.add(skip as usize).cast(),
                 len as usize,
@@ -180,66 +313,47 @@ impl<T> InFlight<T> {
     fn map_fragment(&mut self, skb: &SkBuff, index: u32, each: &mut impl FnMut(Piece)) -> bool {
         // SAFETY: `index` is below the number of fragments, and the packet is kept as long as the
         // mapping.
-        let (address, len) = unsafe {
-            (
-                bindings::skb_frag_dma_map(self.device.as_raw_device(), skb.as_raw(), index),
-                bindings::skb_frag_size(skb.as_raw(), index),
-            )
+        let address = unsafe {
+            bindings::skb_frag_dma_map(self.ring.device.as_raw_device(), skb.as_raw(), index)
         };
-        self.keep(address, len, each)
+        self.keep(address, skb.fragment_len(index), each)
     }
 
     fn keep(&mut self, address: u64, len: u32, each: &mut impl FnMut(Piece)) -> bool {
         // SAFETY: The device is valid.
-        if unsafe { bindings::dma_mapping_error(self.device.as_raw_device(), address) } != 0 {
+        if unsafe { bindings::dma_mapping_error(self.ring.device.as_raw_device(), address) } != 0 {
             return false;
         }
         let piece = Piece { address, len };
-        let at = self.first_mapping.wrapping_add(self.mapped) & self.mappings.len().wrapping_sub(1);
-        if let Some(slot) = self.mappings.get_mut(at) {
-            *slot = piece;
+        if let Some(slot) = self.ring.mapping(self.mapped) {
+            // SAFETY: The slot is the sender's: there was room for all pieces of the packet.
+            unsafe { *slot = piece };
             self.mapped = self.mapped.wrapping_add(1);
         }
         each(piece);
         true
     }
+}
 
-    fn unmap_first(&mut self) {
-        let piece = self.mappings.get(self.first_mapping).copied();
-        self.first_mapping =
-            self.first_mapping.wrapping_add(1) & self.mappings.len().wrapping_sub(1);
-        self.mapped = self.mapped.wrapping_sub(1);
-        if let Some(piece) = piece {
-            self.unmap(piece);
-        }
-    }
-
-    fn unmap_last(&mut self) {
-        self.mapped = self.mapped.wrapping_sub(1);
-        let at = self.first_mapping.wrapping_add(self.mapped) & self.mappings.len().wrapping_sub(1);
-        if let Some(piece) = self.mappings.get(at).copied() {
-            self.unmap(piece);
-        }
-    }
-
-    fn unmap(&self, piece: Piece) {
-        // The linear part is mapped as a piece of its page, so both kinds are undone alike.
-        // SAFETY: By the type invariant it is a live mapping; it is forgotten with this call.
-        unsafe {
-            bindings::dma_unmap_page_attrs(
-                self.device.as_raw_device(),
-                piece.address,
-                // CAST: `usize` has 64 bits here.
-                piece.len as usize,
-                DataDirection::ToDevice.into(),
-                0,
-            )
-        }
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // What the other end does not know of goes with the ring.
+        self.publish();
     }
 }
 
-impl<T> Drop for InFlight<T> {
-    fn drop(&mut self) {
-        while self.pop().is_some() {}
+impl<T> Finisher<T> {
+    /// The hardware has finished the oldest packet: unmaps it and gives it back. Any context.
+    pub fn pop(&mut self) -> Option<(SkBuff, T)> {
+        if self.taken == self.known {
+            self.known = self.ring.posted.0.load(Acquire);
+            if self.taken == self.known {
+                return None;
+            }
+        }
+        // SAFETY: The packet is in the ring, and this end is the only one that takes packets out.
+        let taken = unsafe { self.ring.take(self.taken) }?;
+        self.taken = self.taken.wrapping_add(1);
+        Some(taken)
     }
 }

@@ -4,7 +4,7 @@
 use kernel::{container_of, prelude::*, sync::Arc, types::Opaque};
 use rmlx5_bindings as bindings;
 
-use super::{DeviceRef, NetDevice, SkBuff};
+use super::{pool::RxPage, DeviceRef, NetDevice, SkBuff};
 
 /// What there is to poll.
 pub trait Poller: Send + Sync + 'static {
@@ -50,6 +50,17 @@ impl Poll<'_> {
         let skb = unsafe { bindings::napi_alloc_skb(self.napi.cast(), len) };
         // SAFETY: It is new.
         core::ptr::NonNull::new(skb).map(|skb| unsafe { SkBuff::from_raw(skb) })
+    }
+
+    /// A packet around the `len` bytes that the device has written behind the first `head` of `page`, which are the packet's
+    /// headroom. Gives the page back when memory is short, or when not [`RxPage::TAIL`] bytes follow the frame.
+    pub fn around(
+        &self,
+        page: RxPage,
+        head: u32,
+        len: u32,
+    ) -> core::result::Result<SkBuff, RxPage> {
+        page.into_skb(head, len)
     }
 
     /// Hands a received packet to the stack.

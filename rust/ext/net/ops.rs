@@ -8,6 +8,7 @@ use rmlx5_bindings as bindings;
 
 use super::{
     device::{Driver, Features, NetDevice, RxMode, Shell, Stats, Transmit},
+    queue::TxLocked,
     SkBuff,
 };
 
@@ -64,7 +65,13 @@ impl<D: Driver> Table<D> {
         let skb = unsafe { SkBuff::from_raw(skb) };
         // SAFETY: By the type invariant.
         let queue = unsafe { (*skb.as_raw()).queue_mapping };
-        match D::transmit(device, data, skb, queue) {
+        let Some(queue) = device.queue(queue) else {
+            return bindings::netdev_tx_NETDEV_TX_OK;
+        };
+        // SAFETY: The core calls with the transmit lock of the queue held, since no device of ours has `lltx`; this is the
+        // only value made of it.
+        let mut queue = unsafe { TxLocked::lent(queue) };
+        match D::transmit(device, data, skb, &mut queue) {
             Transmit::Taken => bindings::netdev_tx_NETDEV_TX_OK,
             Transmit::Busy(skb) => {
                 // The core keeps it.

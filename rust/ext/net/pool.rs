@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Pages for received packets, mapped once and used again and again.
+//! Pages, and pieces of pages, for received packets, mapped once and used again and again.
 //!
 //! C header: [`include/net/page_pool/helpers.h`](srctree/include/net/page_pool/helpers.h)
 
@@ -8,8 +8,11 @@ use core::ptr::NonNull;
 use kernel::{error::from_err_ptr, page::PAGE_SIZE, prelude::*};
 use rmlx5_bindings as bindings;
 
-use super::NetDevice;
+use super::{NetDevice, SkBuff};
 use crate::{numa::Node, pci::BoundDevice};
+
+/// Alignment of what the stack puts behind a frame (`SKB_DATA_ALIGN`).
+const CACHE_LINE: usize = 64;
 
 /// A pool of pages that one device writes to.
 ///
@@ -59,13 +62,21 @@ impl PagePool {
         })
     }
 
-    /// A page that the device may write. Any context; `None` when memory is short.
-    pub fn alloc(&mut self) -> Option<RxPage> {
-        // SAFETY: By the type invariant, and nobody else allocates from it meanwhile.
-        let page = NonNull::new(unsafe { bindings::page_pool_alloc(self.pool.as_ptr()) })?;
-        // INVARIANT: The page is from this pool, which the core keeps as long as a page is out.
+    /// `size` bytes that the device may write: a page, or a piece of one. A power of two. Any context; `None` when memory
+    /// is short, or for another size.
+    pub fn alloc(&mut self, size: u32) -> Option<RxPage> {
+        // CAST: `usize` has 64 bits here.
+        if !size.is_power_of_two() || size as usize > PAGE_SIZE {
+            return None;
+        }
+        let mut offset = 0;
+        // SAFETY: By the type invariant, and nobody else allocates from it meanwhile; the size is in range.
+        let page = unsafe { bindings::page_pool_alloc(self.pool.as_ptr(), &mut offset, size) };
+        // INVARIANT: The piece is from this pool, which the core keeps as long as a page is out; it lies in its page.
         Some(RxPage {
-            page,
+            page: NonNull::new(page)?,
+            offset,
+            size,
             pool: self.pool,
         })
     }
@@ -78,13 +89,15 @@ impl Drop for PagePool {
     }
 }
 
-/// A page of a pool; goes back there when dropped. Who drops it knows that the device has let go of it.
+/// A page of a pool or a piece of one; goes back there when dropped. Who drops it knows that the device has let go of it.
 ///
 /// # Invariants
 ///
-/// `page` is a page of `pool` that belongs to this value, mapped for the pool's device.
+/// `page` is a page of `pool`, mapped for the pool's device, whose `size` bytes from `offset` on belong to this value.
 pub struct RxPage {
     page: NonNull<bindings::page>,
+    offset: u32,
+    size: u32,
     pool: NonNull<bindings::page_pool>,
 }
 
@@ -94,13 +107,52 @@ unsafe impl Send for RxPage {}
 unsafe impl Sync for RxPage {}
 
 impl RxPage {
-    /// Length in bytes.
-    pub const SIZE: usize = PAGE_SIZE;
+    /// Bytes of a whole page.
+    pub const PAGE: usize = PAGE_SIZE;
 
-    /// Where the device sees it; page aligned.
+    /// Bytes behind a frame that a packet around it needs for itself (`struct skb_shared_info`).
+    pub const TAIL: usize = size_of::<bindings::skb_shared_info>().next_multiple_of(CACHE_LINE);
+
+    /// Length in bytes.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Where the device sees it.
     pub fn address(&self) -> u64 {
         // SAFETY: By the type invariant.
-        unsafe { bindings::page_pool_dma_addr(self.page.as_ptr()) }
+        let page = unsafe { bindings::page_pool_dma_addr(self.page.as_ptr()) };
+        page.wrapping_add(self.offset.into())
+    }
+
+    /// Makes a packet of the `len` bytes behind the first `head`, which are headroom. In a poll only; see
+    /// [`super::napi::Poll::around`]. Gives the piece back when memory is short, or when it is too short for [`RxPage::TAIL`].
+    pub(super) fn into_skb(self, head: u32, len: u32) -> core::result::Result<SkBuff, Self> {
+        // CAST: a small constant.
+        let needed = head
+            .checked_add(len)
+            .and_then(|n| n.checked_add(Self::TAIL as u32));
+        if needed.is_none_or(|needed| needed > self.size) {
+            return Err(self);
+        }
+        // SAFETY: By the type invariant; the frame and what the packet needs lie in the piece.
+        let skb = unsafe {
+            bindings::skb_around(
+                self.pool.as_ptr(),
+                self.page.as_ptr(),
+                self.offset,
+                self.size,
+                head,
+                len,
+            )
+        };
+        let Some(skb) = NonNull::new(skb) else {
+            return Err(self);
+        };
+        // The packet has the piece now.
+        core::mem::forget(self);
+        // SAFETY: It is new.
+        Ok(unsafe { SkBuff::from_raw(skb) })
     }
 
     /// The device has written these bytes; the CPU may read them now.
@@ -111,7 +163,7 @@ impl RxPage {
                 bindings::page_pool_sync_for_cpu(
                     self.pool.as_ptr(),
                     self.page.as_ptr(),
-                    offset,
+                    self.offset.wrapping_add(offset),
                     len,
                 )
             }
@@ -127,12 +179,10 @@ impl RxPage {
         unsafe { bindings::eth_get_headlen(netdev.as_raw(), start.cast(), len) }
     }
 
-    /// Pointer to bytes of the page, which must lie in it. No reference is made of it: a device that
+    /// Pointer to bytes of the piece, which must lie in it. No reference is made of it: a device that
     /// misbehaves may write there at any time.
     pub(super) fn bytes(&self, offset: u32, len: u32) -> Option<*const u8> {
-        // CAST: `usize` has 64 bits here.
-        let end = offset.checked_add(len)? as usize;
-        if end > Self::SIZE {
+        if offset.checked_add(len)? > self.size {
             return None;
         }
         // SAFETY: By the type invariant; pages of a pool have a kernel address.
@@ -140,8 +190,15 @@ impl RxPage {
         if start.is_null() {
             return None;
         }
+        let at = self.offset.checked_add(offset)?;
+        // CAST: `usize` has 64 bits here.
         // SAFETY: Within the page.
-        Some(unsafe { start.add(offset as usize) })
+        Some(unsafe { start.add(at as usize) })
+    }
+
+    /// Where it begins in its page.
+    pub(super) fn offset(&self) -> u32 {
+        self.offset
     }
 
     pub(super) fn as_raw(&self) -> *mut bindings::page {

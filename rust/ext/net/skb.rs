@@ -28,6 +28,26 @@ pub struct Tag {
     pub tci: u16,
 }
 
+/// What the hardware has to do before it sends a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// Compute the transport checksum.
+    pub checksum: bool,
+    /// Put this tag in.
+    pub tag: Option<Tag>,
+}
+
+/// What is known of a received packet besides its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Receive queue it came by.
+    pub queue: u16,
+    /// Hash that the hardware computed.
+    pub hash: Option<(u32, HashKind)>,
+    /// The hardware has found IP and transport checksum good.
+    pub good: bool,
+}
+
 /// What a hash in the hardware has taken into account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashKind {
@@ -80,19 +100,49 @@ impl SkBuff {
     }
 
     /// Length of the linear part.
+    #[inline]
     pub fn linear_len(&self) -> u32 {
         // SAFETY: By the type invariant.
-        unsafe { bindings::skb_headlen(self.as_raw()) }
+        unsafe { (*self.as_raw()).len.wrapping_sub((*self.as_raw()).data_len) }
+    }
+
+    /// What stands behind the linear part (`skb_shinfo`).
+    #[inline]
+    fn shared(&self) -> *mut bindings::skb_shared_info {
+        // CAST: `usize` has 64 bits here.
+        // SAFETY: By the type invariant the packet has it at this offset, on machines with 64 bits.
+        unsafe {
+            (*self.as_raw())
+                .head
+                .add((*self.as_raw()).end as usize)
+                .cast()
+        }
     }
 
     /// Number of page fragments behind the linear part.
+    #[inline]
     pub fn fragments(&self) -> u32 {
         // SAFETY: By the type invariant.
-        unsafe { bindings::skb_nr_frags(self.as_raw()) }
+        unsafe { (*self.shared()).nr_frags.into() }
+    }
+
+    /// Bytes of a fragment; 0 where there is none.
+    #[inline]
+    pub fn fragment_len(&self, index: u32) -> u32 {
+        // CAST: `usize` has 64 bits here.
+        // SAFETY: By the type invariant; the reference ends with this call.
+        let fragments = unsafe { &(*self.shared()).frags };
+        fragments
+            .get(index as usize)
+            .map_or(0, |fragment| fragment.len)
     }
 
     /// Makes the first `len` bytes linear; `false` when the packet is shorter or memory is short.
+    #[inline]
     pub fn ensure_linear(&mut self, len: u32) -> bool {
+        if len <= self.linear_len() {
+            return true;
+        }
         // SAFETY: By the type invariant; `self` is the only user.
         unsafe { bindings::skb_may_pull(self.as_raw(), len) }
     }
@@ -109,42 +159,46 @@ impl SkBuff {
 
     /// Copies the first `to.len()` bytes, which must be linear; whether they are.
     pub fn copy_linear(&self, to: &mut [u8]) -> bool {
-        let Ok(len) = u32::try_from(to.len()) else {
+        // CAST: `usize` has 64 bits here.
+        if to.len() > self.linear_len() as usize {
             return false;
-        };
-        // SAFETY: By the type invariant, and `to` has `len` bytes.
-        unsafe { bindings::skb_copy_linear(self.as_raw(), to.as_mut_ptr(), len) }
+        }
+        // SAFETY: By the type invariant the linear part has as many bytes; `to` is not in it.
+        unsafe {
+            core::ptr::copy_nonoverlapping((*self.as_raw()).data, to.as_mut_ptr(), to.len());
+        }
+        true
     }
 
-    /// Whether the hardware has to compute the transport checksum.
-    pub fn wants_checksum(&self) -> bool {
+    /// What the hardware has to do before it sends the packet.
+    #[inline]
+    pub fn wants(&self) -> Wants {
         // SAFETY: By the type invariant.
-        unsafe { bindings::skb_csum_partial(self.as_raw()) }
+        let wants = unsafe { bindings::skb_wants(self.as_raw()) };
+        Wants {
+            checksum: wants & 1 != 0,
+            tag: if wants & 2 != 0 { self.tag() } else { None },
+        }
     }
 
     /// How it is to be cut, if it is more than one frame.
+    #[inline]
     pub fn gso(&self) -> Option<Gso> {
         // SAFETY: By the type invariant.
-        let size = unsafe { bindings::skb_gso_size(self.as_raw()) };
+        let (size, segments) = unsafe { ((*self.shared()).gso_size, (*self.shared()).gso_segs) };
         if size == 0 {
             return None;
         }
         // SAFETY: As above, and it is a GSO packet.
-        let (segments, headers) = unsafe {
-            (
-                bindings::skb_gso_segs(self.as_raw()),
-                bindings::skb_gso_headers(self.as_raw()),
-            )
-        };
+        let headers = unsafe { bindings::skb_gso_headers(self.as_raw()) };
         Some(Gso {
-            size,
-            segments: segments.max(1),
+            size: size.into(),
+            segments: u32::from(segments).max(1),
             headers,
         })
     }
 
-    /// The tag to send it with.
-    pub fn tag(&self) -> Option<Tag> {
+    fn tag(&self) -> Option<Tag> {
         let mut protocol = 0;
         // SAFETY: By the type invariant.
         let tci = unsafe { bindings::skb_vlan_tag(self.as_raw(), &mut protocol) };
@@ -177,11 +231,10 @@ impl SkBuff {
         if page.bytes(offset, len).is_none() {
             return Err(page);
         }
-        // CAST: a page.
-        let size = RxPage::SIZE as u32;
+        let at = page.offset().wrapping_add(offset);
         // SAFETY: By the type invariants; the piece is in the page.
         let taken =
-            unsafe { bindings::skb_add_page(self.as_raw(), page.as_raw(), offset, len, size) };
+            unsafe { bindings::skb_add_page(self.as_raw(), page.as_raw(), at, len, page.size()) };
         if !taken {
             return Err(page);
         }
@@ -189,22 +242,24 @@ impl SkBuff {
         Ok(())
     }
 
-    /// Reads and removes the Ethernet header: the packet is one that `device` received.
-    pub fn received_on(&mut self, device: &NetDevice) {
+    /// Reads and removes the Ethernet header: the packet is one that `device` received. Whether it came for a group.
+    pub fn received_on(&mut self, device: &NetDevice, news: &Arrival) -> bool {
+        let (hash, kind) = match news.hash {
+            None => (0, bindings::pkt_hash_types_PKT_HASH_TYPE_NONE),
+            Some((hash, HashKind::L3)) => (hash, bindings::pkt_hash_types_PKT_HASH_TYPE_L3),
+            Some((hash, HashKind::L4)) => (hash, bindings::pkt_hash_types_PKT_HASH_TYPE_L4),
+        };
         // SAFETY: By the type invariant; the function copes with a packet that is too short.
-        unsafe { bindings::skb_received(self.as_raw(), device.as_raw()) }
-    }
-
-    /// Whether it came for a group. After [`SkBuff::received_on`].
-    pub fn is_multicast(&self) -> bool {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::skb_is_multicast(self.as_raw()) }
-    }
-
-    /// Hardware has found the transport checksum good.
-    pub fn checksum_is_good(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::skb_csum_unnecessary(self.as_raw()) }
+        unsafe {
+            bindings::skb_received(
+                self.as_raw(),
+                device.as_raw(),
+                news.queue,
+                hash,
+                kind,
+                news.good,
+            )
+        }
     }
 
     /// `sum` is what hardware computed over the IP datagram. Whether the packet can use it. After
@@ -214,26 +269,10 @@ impl SkBuff {
         unsafe { bindings::skb_csum_complete(self.as_raw(), sum) }
     }
 
-    /// The hash that hardware computed.
-    pub fn set_hash(&mut self, hash: u32, kind: HashKind) {
-        let kind = match kind {
-            HashKind::L3 => 2,
-            HashKind::L4 => 3,
-        };
-        // SAFETY: By the type invariant.
-        unsafe { bindings::skb_set_hash(self.as_raw(), hash, kind) }
-    }
-
     /// Hardware took this customer tag out.
     pub fn set_tag(&mut self, tci: u16) {
         // SAFETY: By the type invariant.
         unsafe { bindings::skb_put_ctag(self.as_raw(), tci) }
-    }
-
-    /// The receive queue it came by.
-    pub fn set_queue(&mut self, queue: u16) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::skb_record_rx_queue(self.as_raw(), queue) }
     }
 }
 
