@@ -73,6 +73,59 @@ test_vlan() {
 	ethtool -K "$dev" rxvlan on txvlan on
 }
 
+# Each frame is in one class of size and has one priority; a frame may come between two groups of counters.
+sums_agree() {
+	ethtool -S "$(stock_netdev)" | awk '
+		$1 ~ /^rx_[0-9]+_(to_[0-9]+_)?bytes_phy:$/ { sizes += $2 }
+		$1 ~ /^tx_prio[0-7]_packets:$/ { priorities += $2 }
+		$1 == "rx_packets_phy:" { rx = $2 }
+		$1 == "tx_packets_phy:" { tx = $2 }
+		END { exit !(rx > 0 && sizes == rx && priorities == tx) }'
+}
+
+# snapshot NAME: all counters of both ends at a moment when nothing is under way.
+snapshot() { within 60 calm "$1"; }
+
+calm() {
+	calm_before=$(stat tx_packets_phy)/$(stat rx_packets_phy)
+	ethtool -S "$(stock_netdev)" >"/tmp/$1.here"
+	there_do "ethtool -S \$(stock_netdev)" >"/tmp/$1.there"
+	echo "netdev: $(cat "/sys/class/net/$(stock_netdev)/statistics/tx_packets")" >>"/tmp/$1.here"
+	[ "$(stat tx_packets_phy)/$(stat rx_packets_phy)" = "$calm_before" ]
+}
+
+# moved END COUNTER: how far it went from snapshot `before` to snapshot `after`.
+moved() {
+	old=$(sed -n "s/^ *$2: //p" "/tmp/before.$1") new=$(sed -n "s/^ *$2: //p" "/tmp/after.$1")
+	echo $((new - old))
+}
+
+# What one end sent, the other received, and each level of counters agrees with the others.
+test_counters_add_up() {
+	dev=$(stock_netdev)
+	# IPv6 speaks unasked.
+	echo 1 >"/proc/sys/net/ipv6/conf/$dev/disable_ipv6"
+	there_do "echo 1 >/proc/sys/net/ipv6/conf/\$(stock_netdev)/disable_ipv6"
+	snapshot before
+	ping -f -c 100 -W 5 $there
+	tcp_both_ways 1
+	snapshot after
+	sent=$(moved here tx_packets_phy)
+	vport=$(($(moved here tx_vport_unicast_packets) + $(moved here tx_vport_multicast_packets) + $(moved here tx_vport_broadcast_packets)))
+	[ "$sent" -ge 100 ] || fail "only $sent packets left"
+	is "$(moved there rx_packets_phy)" "$sent" "packets that arrived"
+	is "$(moved there rx_bytes_phy)" "$(moved here tx_bytes_phy)" "bytes that arrived"
+	is "$(moved there tx_packets_phy)" "$(moved here rx_packets_phy)" "packets that came back"
+	is "$vport" "$sent" "packets of the vport"
+	is "$(moved here tx_packets)" "$sent" "packets of the rings"
+	is "$(moved here netdev)" "$sent" "packets of the netdev"
+	within 10 sums_agree
+	errors='(rx_crc_errors_phy|rx_discards_phy|rx_wqe_err|tx_cqe_err|rx_oversize_pkts_phy|rx_symbol_err_phy|tx_errors_phy|rx_out_of_buffer)'
+	is "$(ethtool -S "$dev" | grep -E "^ *$errors: [1-9]" || :)" "" "errors"
+	[ "$(stat rx_csum_complete)" -gt 0 ] || fail "the card verified no checksum"
+	[ "$(stat tx_tso_packets)" -gt 0 ] || fail "nothing was sent in one large piece"
+}
+
 test_offloads_on_and_off() {
 	dev=$(stock_netdev)
 	for feature in tso tx rx gro gso sg rxhash; do
