@@ -216,7 +216,7 @@ pub(crate) struct Caps {
     pub(crate) atomic: bool,
     /// Atomic results can be in host byte order.
     pub(crate) atomic_host_order: bool,
-    /// Entries of the RoCE address table; at least 1.
+    /// Entries of the RoCE address table; 2 to 255.
     pub(crate) roce_addresses: u16,
     /// Bits: 0 is version 1, 2 is version 2.
     pub(crate) roce_versions: u8,
@@ -307,6 +307,22 @@ fn negotiate_atomic(cmd: &Cmd) -> Result<KVVec<u8>> {
 }
 
 impl Caps {
+    /// Entries of the RoCE address table that users may fill: all but the last one.
+    pub(crate) fn gid_table_len(&self) -> u16 {
+        self.roce_addresses.saturating_sub(1)
+    }
+
+    /// RoCE version 1 works too.
+    pub(crate) fn roce_v1(&self) -> bool {
+        self.roce_versions & 1 != 0
+    }
+
+    /// Index of the driver's own entry in the RoCE address table, which is the last one.
+    pub(crate) fn own_address(&self) -> u8 {
+        // CAST: the table has at most 255 entries.
+        self.gid_table_len() as u8
+    }
+
     /// Reads, switches on what is wanted, reads again, validates. Sleeps.
     pub(crate) fn negotiate(cmd: &Cmd) -> Result<core::result::Result<Self, BadCap>> {
         let max = query(cmd, Group::General, Which::Max)?;
@@ -429,7 +445,7 @@ impl Caps {
             atomic_host_order: atomic.as_ref().is_some_and(|atomic| {
                 atomic.get(field!(atomic_caps, atomic_req_8B_endianness_mode)) == HOST_ORDER
             }),
-            roce_addresses: clamp16(at_least!(roce, roce_cap.roce_address_table_size, 1), 255),
+            roce_addresses: clamp16(at_least!(roce, roce_cap.roce_address_table_size, 2), 255),
             roce_versions: versions,
             roce_source_port_min: if source_min == 0 { 0xc000 } else { source_min },
             roce_source_port_max: if source_max < source_min {

@@ -72,6 +72,7 @@ use crate::{
         Pages,
         Requests, //
     },
+    port::roce::Roce,
     recovery::{
         Recovery,
         State, //
@@ -118,6 +119,9 @@ pub(crate) struct Device {
     /// Generations and who takes part in them.
     #[pin]
     pub(crate) recovery: Recovery,
+    /// RoCE on the port.
+    #[pin]
+    pub(crate) roce: Roce,
     /// The command interface.
     pub(crate) cmd: Arc<Cmd>,
     /// Pages the firmware borrows. After `cmd`: the queue is gone when they are freed.
@@ -177,6 +181,7 @@ impl Device {
                     progress: Progress::Nothing,
                 }),
                 recovery <- Recovery::new(),
+                roce <- Roce::new(),
                 cmd,
                 pages <- Pages::new(pdev.clone()),
                 combining <- WriteCombining::new(crate::blue_flame()),

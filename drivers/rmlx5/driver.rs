@@ -88,8 +88,8 @@ impl Rmlx5 {
             device.health.start(device.clone());
             let channels = Channels::attach(&device, crate::num_qps(), crate::cq_size())?;
             let identity = Port::query(&device.cmd)?;
-            net::Face::attach(&device, &identity)?;
-            ib::Face::attach(&device, identity, &channels)
+            let netdev = net::Face::attach(&device, &identity)?;
+            ib::Face::attach(&device, identity, &channels, netdev)
         });
         if let Err(error) = started {
             device.close();

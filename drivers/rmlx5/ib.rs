@@ -2,13 +2,14 @@
 //! The RDMA device: `mlx5_%d`, so that the RDMA tools show the card, with the knobs of the
 //! channels beside it.
 //!
-//! It does not know the network interface yet: the port is DOWN and its GID table is empty, which
-//! is what the RDMA core makes of a RoCE port without one. Verbs for users come later; a context can
-//! be opened to look at the device.
+//! Its port is the network interface's: it is ACTIVE while that one runs and has a link, its MTU follows, and
+//! its GIDs are the interface's addresses ([`gids`]). On a card without Ethernet the port is DOWN and the table
+//! empty. Verbs for users come later; a context can be opened to look at the device.
 //!
 //! The device is registered once and stays across resets.
 
 mod abi;
+mod gids;
 mod knobs;
 
 use core::fmt;
@@ -22,6 +23,7 @@ use kernel::{
     }, //
 };
 use kernel_ext::{
+    net::DeviceRef,
     pci::BoundDevice,
     rdma::{
         Config,
@@ -30,6 +32,8 @@ use kernel_ext::{
         DeviceAttributes,
         Driver,
         DriverId,
+        Gid,
+        GidKinds,
         Mtu,
         PortAttributes,
         PortSpeed,
@@ -44,12 +48,14 @@ use kernel_ext::{
     },
 };
 
+use self::gids::Gids;
 use crate::{
     caps::Caps,
     channel::set::Channels,
     device::Device,
     pd::Pd,
     port::{
+        path_mtu,
         speed::{
             Lane,
             Speed, //
@@ -110,6 +116,8 @@ pub(crate) struct Data {
     device: Arc<Device>,
     channels: Arc<Channels>,
     identity: Identity,
+    netdev: Option<DeviceRef>,
+    gids: Arc<Gids>,
 }
 
 impl Data {
@@ -191,11 +199,18 @@ impl Driver for Verbs {
         let caps = data.device.caps()?;
         // Between two generations there is nobody to ask.
         let speed = Port::speed(&data.device.cmd).unwrap_or(Speed::UNKNOWN);
+        let (state, active_mtu) = match &data.netdev {
+            Some(netdev) if netdev.is_running() && netdev.has_carrier() => {
+                (PortState::Active, path_mtu(netdev.mtu()))
+            }
+            Some(netdev) => (PortState::Down, path_mtu(netdev.mtu())),
+            None => (PortState::Down, data.identity.path_mtu()),
+        };
         Ok(PortAttributes {
-            state: PortState::Down,
+            state,
             max_mtu: Mtu::Bytes4096,
-            active_mtu: mtu(data.identity.path_mtu()),
-            gid_table_len: caps.roce_addresses,
+            active_mtu: mtu(active_mtu),
+            gid_table_len: caps.gid_table_len(),
             max_message: data.limits()?.max_msg_size,
             width: width(speed),
             speed: lane(speed),
@@ -205,6 +220,14 @@ impl Driver for Verbs {
     fn firmware(data: &Data, to: &mut dyn fmt::Write) -> fmt::Result {
         let rev = data.device.iseg.fw_rev();
         write!(to, "{}.{}.{:04}", rev.major, rev.minor, rev.sub)
+    }
+
+    fn add_gid(data: &Data, gid: &Gid<'_>) -> Result {
+        data.gids.add(&data.device, gid)
+    }
+
+    fn delete_gid(data: &Data, gid: &Gid<'_>) -> Result {
+        data.gids.delete(&data.device, gid)
     }
 
     fn create_context(data: &Data, udata: Udata<'_>) -> impl PinInit<UserContext, Error> {
@@ -271,41 +294,68 @@ fn mtu(bytes: u32) -> Mtu {
 pub(crate) struct Face {
     #[pin]
     registration: Mutex<Option<Registration<Verbs>>>,
+    gids: Arc<Gids>,
+    /// There is an interface whose addresses fill the table.
+    has_netdev: bool,
+    device: Arc<Device>,
 }
 
 impl Face {
-    /// Registers the RDMA device and hangs it on the card. Sleeps.
+    /// Registers the RDMA device, on the network interface if there is one, and hangs it on the card
+    /// behind it. Sleeps.
     pub(crate) fn attach(
         device: &Arc<Device>,
         identity: Identity,
         channels: &Arc<Channels>,
+        netdev: Option<DeviceRef>,
     ) -> Result {
         let caps = device.caps()?;
         let vectors = device.eqs().map_or(1, |eqs| eqs.completions().len());
         let config = Config {
             node_guid: identity.node_guid.to_be_bytes(),
             ports: 1,
-            gid_table_len: caps.roce_addresses,
+            gid_table_len: caps.gid_table_len(),
+            gid_kinds: GidKinds {
+                v1: caps.roce_v1(),
+                v2: true,
+            },
             // CAST: at most 2048.
             completion_vectors: vectors as u32,
         };
+        let gids = Arc::pin_init(Gids::new(caps.gid_table_len())?, GFP_KERNEL)?;
         let data = Data {
             device: device.clone(),
             channels: channels.clone(),
             identity,
+            netdev: netdev.clone(),
+            gids: gids.clone(),
         };
-        let registration =
-            Registration::new(&device.pdev, c"mlx5_%d", &config, Ok::<_, Error>(data))?;
+        // The core fills the table while it registers the device; the card hears of it when this joins.
+        let registration = Registration::new(
+            &device.pdev,
+            c"mlx5_%d",
+            &config,
+            netdev.as_deref(),
+            Ok::<_, Error>(data),
+        )?;
         dev_info!(
             device.pdev,
             "RDMA device {}\n",
             registration.name().as_str()
         );
         let face = Arc::pin_init(
-            pin_init!(Self { registration <- new_mutex!(Some(registration)) }),
+            pin_init!(Self {
+                registration <- new_mutex!(Some(registration)),
+                gids,
+                has_netdev: netdev.is_some(),
+                device: device.clone(),
+            }),
             GFP_KERNEL,
         )?;
-        device.recovery.join(face)
+        device
+            .recovery
+            .join(face.clone())
+            .inspect_err(|_| face.close())
     }
 }
 
@@ -316,15 +366,20 @@ impl Participant for Face {
 
     fn stop(&self) {
         // It stays registered; what users have on it belongs to later editions.
+        self.gids.lost();
     }
 
     fn start(&self) -> Result {
-        Ok(())
+        match self.has_netdev {
+            true => self.gids.begin(&self.device),
+            false => Ok(()),
+        }
     }
 
     fn close(&self) {
         let registration = self.registration.lock().take();
         // Waits for everybody who is in a callback or an attribute.
         drop(registration);
+        self.gids.end(&self.device);
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The port: who the card is on the network, and the address that channels use.
 //!
-//! While the RDMA device has no network interface the driver programs one address by itself: index 0 of the
-//! RoCE address table gets the IPv6 link local address made of the MAC (RFC 4291, appendix A), for
-//! RoCE v2. RoCE must be enabled in the vport first (`mlx5_nic_vport_enable_roce` in core/vport.c).
+//! Channels do not depend on what addresses the network interface has, nor on there being one: the driver
+//! programs an address of its own, the IPv6 link local address made of the MAC (RFC 4291, appendix A), for
+//! RoCE v2.
 
+pub(crate) mod roce;
 pub(crate) mod speed;
 
 use kernel::prelude::*;
@@ -20,16 +21,22 @@ use mlx5_hw::{
     span, //
 };
 
-use self::speed::Speed;
+use self::{
+    roce::{
+        Address,
+        Roce,
+        Version, //
+    },
+    speed::Speed, //
+};
 use crate::cmd::{
     Cmd,
     Command, //
 };
 
-/// Index of the driver's own address.
-pub(crate) const OWN_ADDRESS: u8 = 0;
-/// Largest headers of a RoCE v2 packet over IPv6: IPv6, UDP, BTH, AtomicETH, ICRC.
-const HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
+/// Largest headers of a RoCE v2 packet over IPv6: IPv6, UDP, BTH, XRCETH, AtomicETH, ICRC. Source:
+/// `iboe_get_mtu` in include/rdma/ib_addr.h.
+const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
 
 /// Who the card is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +77,17 @@ impl Identity {
 
     /// Largest path MTU in bytes that fits the port's MTU.
     pub(crate) fn path_mtu(&self) -> u32 {
-        let room = u32::from(self.mtu).saturating_sub(HEADERS);
-        [4096, 2048, 1024, 512]
-            .into_iter()
-            .find(|mtu| *mtu <= room)
-            .unwrap_or(256)
+        path_mtu(self.mtu.into())
     }
+}
+
+/// Largest path MTU in bytes that fits an MTU in bytes.
+pub(crate) fn path_mtu(mtu: u32) -> u32 {
+    let room = mtu.saturating_sub(HEADERS);
+    [4096, 2048, 1024, 512]
+        .into_iter()
+        .find(|mtu| *mtu <= room)
+        .unwrap_or(256)
 }
 
 struct QueryNicVport;
@@ -106,82 +118,6 @@ impl Command for QueryNicVport {
             node_guid: vport.get(field!(nic_vport_context, node_guid)),
             system_guid: vport.get(field!(nic_vport_context, system_image_guid)),
         })
-    }
-}
-
-struct EnableRoce(bool);
-
-impl Command for EnableRoce {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_NIC_VPORT_CONTEXT;
-    type In = ifc::modify_nic_vport_context_in;
-    type Out = ifc::modify_nic_vport_context_out;
-    type Output = ();
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input
-            .set_flag(
-                field!(modify_nic_vport_context_in, field_select.roce_en),
-                true,
-            )
-            .set_flag(
-                field!(modify_nic_vport_context_in, nic_vport_context.roce_en),
-                self.0,
-            );
-        Ok(())
-    }
-
-    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
-        Some(())
-    }
-}
-
-struct SetRoceAddress<'a> {
-    index: u8,
-    /// `None` takes the address away.
-    identity: Option<&'a Identity>,
-}
-
-impl Command for SetRoceAddress<'_> {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_SET_ROCE_ADDRESS;
-    type In = ifc::set_roce_address_in;
-    type Out = ifc::set_roce_address_out;
-    type Output = ();
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input.set(
-            field!(set_roce_address_in, roce_address_index),
-            self.index.into(),
-        );
-        if let Some(identity) = self.identity {
-            let [m0, m1, m2, m3, m4, m5] = identity.mac;
-            input.with(span!(set_roce_address_in, roce_address), |address| {
-                address
-                    .set(
-                        field!(roce_addr_layout, source_mac_47_32),
-                        u16::from_be_bytes([m0, m1]).into(),
-                    )
-                    .set(
-                        field!(roce_addr_layout, source_mac_31_0),
-                        u32::from_be_bytes([m2, m3, m4, m5]).into(),
-                    )
-                    .set(
-                        field!(roce_addr_layout, roce_l3_type),
-                        raw::MLX5_ROCE_L3_TYPE_IPV6.into(),
-                    )
-                    .set(
-                        field!(roce_addr_layout, roce_version),
-                        raw::MLX5_ROCE_VERSION_2.into(),
-                    );
-                address
-                    .raw(span!(roce_addr_layout, source_l3_address))
-                    .copy_from_slice(&identity.gid());
-            });
-        }
-        Ok(())
-    }
-
-    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
-        Some(())
     }
 }
 
@@ -260,6 +196,17 @@ impl Command for QuerySpeed {
     }
 }
 
+/// Where the driver's own address is, and when.
+#[derive(Clone, Copy)]
+pub(crate) struct Own<'a> {
+    /// RoCE of the card.
+    pub(crate) roce: &'a Roce,
+    /// The device generation.
+    pub(crate) generation: u32,
+    /// Index in the table of addresses.
+    pub(crate) index: u8,
+}
+
 /// The port of the current device generation, with the driver's own address programmed.
 pub(crate) struct Port {
     identity: Identity,
@@ -267,16 +214,17 @@ pub(crate) struct Port {
 
 impl Port {
     /// Reads who the card is, enables RoCE and programs the driver's own address. Sleeps.
-    pub(crate) fn bring_up(cmd: &Cmd) -> Result<Self> {
+    pub(crate) fn bring_up(cmd: &Cmd, own: Own<'_>) -> Result<Self> {
         let identity = Self::query(cmd)?;
-        cmd.exec(&EnableRoce(true))?;
-        cmd.exec(&SetRoceAddress {
-            index: OWN_ADDRESS,
-            identity: Some(&identity),
-        })
-        .inspect_err(|_| {
-            let _ = cmd.exec(&EnableRoce(false));
-        })?;
+        own.roce.enable(cmd, own.generation)?;
+        let address = Address {
+            gid: identity.gid(),
+            mac: identity.mac,
+            vlan: None,
+            version: Version::V2,
+        };
+        Roce::set_address(cmd, own.index, &address)
+            .inspect_err(|_| own.roce.disable(cmd, own.generation))?;
         Ok(Self { identity })
     }
 
@@ -300,12 +248,9 @@ impl Port {
         Ok(cmd.exec(&QuerySpeed)?)
     }
 
-    /// Takes the address away and disables RoCE; answers are not needed.
-    pub(crate) fn shut_down(self, cmd: &Cmd) {
-        let _ = cmd.exec(&SetRoceAddress {
-            index: OWN_ADDRESS,
-            identity: None,
-        });
-        let _ = cmd.exec(&EnableRoce(false));
+    /// Takes the address away and needs RoCE no more; answers are not needed.
+    pub(crate) fn shut_down(self, cmd: &Cmd, own: Own<'_>) {
+        let _ = Roce::clear_address(cmd, own.index);
+        own.roce.disable(cmd, own.generation);
     }
 }

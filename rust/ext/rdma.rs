@@ -30,7 +30,7 @@ pub mod udata;
 pub use attr::{DeviceAttributes, Mtu, PortAttributes, PortSpeed, PortState, PortWidth};
 pub use device::{Config, DataOf, Driver, DriverId, Name, Registration};
 pub use event::PortEvent;
-pub use gid::{Gid, GidKind};
+pub use gid::{Gid, GidKind, GidKinds};
 pub use mmap::{Cache, Vma};
 pub use object::{Context, Pd};
 pub use udata::Udata;

@@ -27,7 +27,6 @@ use super::{
     Inner, //
 };
 use crate::{
-    port::OWN_ADDRESS,
     qp::Path,
     wq::Remote, //
 };
@@ -316,7 +315,7 @@ impl Core {
             receive_psn: remote.psn,
             gid: remote.gid,
             mac: remote.mac,
-            source_index: OWN_ADDRESS,
+            source_index: caps.own_address(),
             // CAST: not above the maximum, which has 16 bits.
             source_port: port as u16,
             // CAST: 256 to 4096 give 1 to 5.

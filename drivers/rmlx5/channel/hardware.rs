@@ -35,6 +35,7 @@ use crate::{
     pd::Pd,
     port::{
         Identity,
+        Own,
         Port, //
     },
     qp::{
@@ -61,7 +62,7 @@ impl Base {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let cmd = &device.cmd;
         let pd = Pd::alloc(cmd)?;
-        match Port::bring_up(cmd) {
+        match own(device).and_then(|own| Port::bring_up(cmd, own)) {
             Ok(port) => Ok(Self { pd, port }),
             Err(error) => {
                 pd.dealloc(cmd);
@@ -81,10 +82,20 @@ impl Base {
     }
 
     /// Gives everything back, as far as the device helps.
-    pub(crate) fn close(self, cmd: &Cmd) {
-        self.port.shut_down(cmd);
-        self.pd.dealloc(cmd);
+    pub(crate) fn close(self, device: &Device) {
+        if let Ok(own) = own(device) {
+            self.port.shut_down(&device.cmd, own);
+        }
+        self.pd.dealloc(&device.cmd);
     }
+}
+
+fn own(device: &Device) -> Result<Own<'_>> {
+    Ok(Own {
+        roce: &device.roce,
+        generation: device.recovery.generation(),
+        index: device.caps()?.own_address(),
+    })
 }
 
 /// What a CQ and the queues of its QP are made of.

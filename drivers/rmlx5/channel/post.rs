@@ -56,7 +56,6 @@ use crate::{
     buf::Buf,
     cq::cqe::Cqe,
     device::Device,
-    port::OWN_ADDRESS,
     qp::{
         datagram::Datagram,
         state::QpState, //
@@ -211,6 +210,7 @@ impl Post {
         if hw.qp.state() != QpState::Rts || inner.trouble.is_some() {
             return Err(EAGAIN);
         }
+        let caps = self.device.caps()?;
         let slot = hw.qp.next_datagram().ok_or(ENOSPC)?;
         // CAST: a slot of at most 2^7.
         let at = SEND + slot as u32 * SEND_BYTES;
@@ -220,8 +220,8 @@ impl Post {
             qkey: to.control_qkey,
             gid: to.gid,
             mac: to.mac,
-            source_index: OWN_ADDRESS,
-            source_port: self.device.caps()?.roce_source_port_min,
+            source_index: caps.own_address(),
+            source_port: caps.roce_source_port_min,
             local: Sge {
                 addr: hw.mr.start().wrapping_add(at.into()),
                 lkey: hw.mr.key(),

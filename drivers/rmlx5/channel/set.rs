@@ -399,7 +399,7 @@ impl Participant for Channels {
             control.quiesce();
         }
         if let Some(base) = set.base.take() {
-            base.close(&self.device.cmd);
+            base.close(&self.device);
         }
     }
 }

@@ -23,6 +23,7 @@ use kernel_ext::{
         self,
         lock::Rtnl,
         Config,
+        DeviceRef,
         Features,
         Registration, //
     },
@@ -161,8 +162,8 @@ fn features(caps: &EthCaps) -> Features {
 
 impl Face {
     /// Registers the interface and hangs it on the card; nothing happens when the card is no network
-    /// card. Sleeps, takes the RTNL.
-    pub(crate) fn attach(device: &Arc<Device>, identity: &Identity) -> Result {
+    /// card. The reference has to go before the interface is closed. Sleeps, takes the RTNL.
+    pub(crate) fn attach(device: &Arc<Device>, identity: &Identity) -> Result<Option<DeviceRef>> {
         let caps = match EthCaps::read(&device.cmd, &device.caps()?) {
             Ok(caps) => caps,
             Err(EOPNOTSUPP) => {
@@ -170,7 +171,7 @@ impl Face {
                     device.pdev,
                     "no network interface: the card has no Ethernet\n"
                 );
-                return Ok(());
+                return Ok(None);
             }
             Err(error) => return Err(error),
         };
@@ -237,6 +238,7 @@ impl Face {
             registration.device().name(),
             channels
         );
+        let netdev = registration.device().hold();
         *inner.registration.lock() = Some(registration);
         let face = Arc::new(
             Self {
@@ -249,6 +251,7 @@ impl Face {
             .events
             .listen(bell)
             .and_then(|()| device.recovery.join(face.clone()))
+            .map(|()| Some(netdev))
             .inspect_err(|_| face.close())
     }
 }

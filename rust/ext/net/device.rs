@@ -35,7 +35,7 @@ impl NetDevice {
         unsafe { &*raw.cast() }
     }
 
-    pub(super) fn as_raw(&self) -> *mut bindings::net_device {
+    pub(crate) fn as_raw(&self) -> *mut bindings::net_device {
         self.0.get()
     }
 
@@ -167,6 +167,12 @@ pub struct DeviceRef(NonNull<NetDevice>);
 unsafe impl Send for DeviceRef {}
 // SAFETY: It gives a shared reference only.
 unsafe impl Sync for DeviceRef {}
+
+impl Clone for DeviceRef {
+    fn clone(&self) -> Self {
+        self.hold()
+    }
+}
 
 impl core::ops::Deref for DeviceRef {
     type Target = NetDevice;

@@ -9,13 +9,14 @@ use rmlx5_bindings as bindings;
 
 use super::{
     attr::{DeviceAttributes, PortAttributes},
-    gid::Gid,
+    gid::{Gid, GidKinds},
     mmap::Vma,
     object::Context,
     ops::Ops,
     udata::Udata,
 };
 use crate::{
+    net::NetDevice,
     pci::BoundDevice,
     sysfs::{Group, Groups, Owner},
 };
@@ -103,6 +104,8 @@ pub struct Config {
     pub ports: u32,
     /// Entries of the GID table of each port.
     pub gid_table_len: u16,
+    /// What kinds of GIDs the core makes of an address.
+    pub gid_kinds: GidKinds,
     /// Completion vectors that users may choose from.
     pub completion_vectors: u32,
 }
@@ -141,6 +144,7 @@ pub(super) struct Shell<D: Driver> {
     ib: Opaque<bindings::ib_device>,
     data: *const D::Data,
     gid_table_len: u16,
+    gid_kinds: GidKinds,
 }
 
 impl<D: Driver> Shell<D> {
@@ -160,6 +164,14 @@ impl<D: Driver> Shell<D> {
     pub(super) unsafe fn gid_table_len(ib: *mut bindings::ib_device) -> u16 {
         // SAFETY: By the safety requirements.
         unsafe { (*ib.cast::<Self>()).gid_table_len }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Shell::data`].
+    pub(super) unsafe fn gid_kinds(ib: *mut bindings::ib_device) -> GidKinds {
+        // SAFETY: By the safety requirements.
+        unsafe { (*ib.cast::<Self>()).gid_kinds }
     }
 
     /// The embedded device.
@@ -208,15 +220,20 @@ unsafe impl<D: Driver> Sync for Registration<D> {}
 impl<D: Driver> Registration<D> {
     /// Registers a device below `parent`. `name` may hold a `%d` for the first free number.
     ///
+    /// `netdev` is the network device of port 1: the core makes GIDs of its addresses, and events of its
+    /// link. The core keeps a reference until the device is unregistered, and unregistering `netdev`
+    /// waits for that.
+    ///
     /// Sleeps. The driver's functions are called before this returns. `data` is initialised first.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `ENFILE` when the name is taken, and what the driver's functions return.
+    /// `ENOMEM`, `EINVAL` for a `netdev` without ports, `ENFILE` when the name is taken, and what the driver's functions return.
     pub fn new(
         parent: &BoundDevice,
         name: &'static CStr,
         config: &Config,
+        netdev: Option<&NetDevice>,
         data: impl PinInit<D::Data, Error>,
     ) -> Result<Self> {
         const { assert!(offset_of!(Shell<D>, ib) == 0) };
@@ -238,17 +255,24 @@ impl<D: Driver> Registration<D> {
             let shell = raw.cast::<Shell<D>>();
             (*shell).data = &*data;
             (*shell).gid_table_len = config.gid_table_len;
+            (*shell).gid_kinds = config.gid_kinds;
             (*raw).node_type = bindings::RDMA_NODE_IB_CA as u8;
             (*raw).phys_port_cnt = ports;
             (*raw).num_comp_vectors = vectors;
             (*raw).node_guid = u64::from_ne_bytes(config.node_guid);
             (*Shell::<D>::device(raw)).parent = parent.as_raw_device();
             bindings::ib_set_device_ops(raw, &ops);
-            to_result(bindings::ib_register_device(
-                raw,
-                name.as_char_ptr(),
-                parent.as_raw_device(),
-            ))
+            netdev
+                .map_or(Ok(()), |netdev| {
+                    to_result(bindings::ib_device_set_netdev(raw, netdev.as_raw(), 1))
+                })
+                .and_then(|()| {
+                    to_result(bindings::ib_register_device(
+                        raw,
+                        name.as_char_ptr(),
+                        parent.as_raw_device(),
+                    ))
+                })
         };
         if let Err(error) = result {
             // SAFETY: Allocated above and not registered.

@@ -15,6 +15,32 @@ pub enum GidKind {
     RoceV2,
 }
 
+/// Which kinds of GIDs a device has; the core makes one of each kind of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GidKinds {
+    /// [`GidKind::RoceV1`].
+    pub v1: bool,
+    /// [`GidKind::RoceV2`].
+    pub v2: bool,
+}
+
+impl GidKinds {
+    /// Flags of a port for the core.
+    pub(super) const fn flags(self) -> u32 {
+        let v1 = if self.v1 {
+            bindings::RDMA_CORE_PORT_IBA_ROCE
+        } else {
+            0
+        };
+        let v2 = if self.v2 {
+            bindings::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP
+        } else {
+            0
+        };
+        v1 | v2
+    }
+}
+
 /// An entry that is being added or deleted, for the duration of the call.
 ///
 /// # Invariants

@@ -105,8 +105,7 @@ impl<D: Driver> Ops<D> {
         unsafe {
             (*immutable).pkey_tbl_len = 1;
             (*immutable).gid_tbl_len = Shell::<D>::gid_table_len(ib).into();
-            (*immutable).core_cap_flags =
-                bindings::RDMA_CORE_PORT_IBA_ROCE | bindings::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+            (*immutable).core_cap_flags = Shell::<D>::gid_kinds(ib).flags();
             (*immutable).max_mad_size = bindings::IB_MGMT_MAD_SIZE;
         }
         0

@@ -55,7 +55,8 @@ impl Hca {
             let address = std::net::Ipv6Addr::from(entry.address);
             let mac = crate::vport::mac_text(&entry.mac);
             let version = entry.version;
-            format!("RoCE address {index}: {address} MAC {mac} v{version}")
+            let vlan = entry.vlan.map_or(String::new(), |id| format!(" VLAN {id}"));
+            format!("RoCE address {index}: {address} MAC {mac} v{version}{vlan}")
         }));
         let sets = self.q_counters.iter();
         lines.extend(sets.map(|(set, one)| format!("Q counter {set}: {}", one.describe())));
