@@ -13,6 +13,9 @@ use crate::{
     ktap::Outcome,
 };
 
+/// A part of this name runs the same script on the stock driver: `stock-basic` beside `basic`.
+const STOCK: &str = "stock-";
+
 /// Collects results in the order in which they come.
 #[derive(Debug)]
 pub struct Report {
@@ -83,6 +86,11 @@ impl Report {
         let summary = serde_json::json!({ "cases": self.cases, "boot_retries": self.retries });
         let path = self.directory.join("summary.json");
         fs::write(&path, format!("{summary:#}\n")).at(&path)?;
+        if let Some(table) = beside(&self.cases) {
+            print!("{table}");
+            let path = self.directory.join("stock.txt");
+            fs::write(&path, table).at(&path)?;
+        }
         if self.retries > 0 {
             println!(
                 "{} boots were repeated: the kernel stayed silent under TCG",
@@ -93,6 +101,56 @@ impl Report {
         println!("{passed} passed, {failed} failed, {skipped} skipped");
         Ok(failed == 0 && passed > 0)
     }
+}
+
+/// The cases that ran on the stock driver too, with both results; none when there is no such case.
+fn beside(cases: &[Case]) -> Option<String> {
+    let find = |suite: &str, name: &str| {
+        cases
+            .iter()
+            .find(|case| case.suite == suite && case.case == name)
+    };
+    let told = |case: Option<&Case>| match case {
+        None => "-".to_owned(),
+        Some(case) => {
+            let word = match case.result {
+                Outcome::Pass => "ok",
+                Outcome::Fail => "FAIL",
+                Outcome::Skip => "skip",
+            };
+            format!("{word} ({:.1} s)", case.seconds)
+        }
+    };
+    let mut rows: Vec<(String, Option<&Case>, Option<&Case>)> = Vec::new();
+    for case in cases {
+        let (suite, name) = (case.suite.as_str(), case.case.as_str());
+        if let Some(ours) = name.strip_prefix(STOCK) {
+            if find(suite, ours).is_none() {
+                rows.push((format!("{suite}/{ours}"), None, Some(case)));
+            }
+        } else {
+            let part = name.split('.').next().unwrap_or(name);
+            let whole = format!("{STOCK}{part}.");
+            let stands = cases
+                .iter()
+                .any(|other| other.suite == suite && other.case.starts_with(&whole));
+            if stands {
+                let stock = find(suite, &format!("{STOCK}{name}"));
+                rows.push((format!("{suite}/{name}"), Some(case), stock));
+            }
+        }
+    }
+    if !rows.iter().any(|(_, _, stock)| stock.is_some()) {
+        return None;
+    }
+    let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+    let mut text = format!("{:<width$}  {:<16} stock\n", "", "rmlx5");
+    for (name, ours, stock) in rows {
+        let row = format!("{name:<width$}  {:<16} {}", told(ours), told(stock));
+        text.push_str(row.trim_end());
+        text.push('\n');
+    }
+    Some(text)
 }
 
 fn ktap(cases: &[&Case]) -> String {
@@ -136,6 +194,30 @@ mod tests {
         assert!(text.starts_with("KTAP version 1\n1..3\n"));
         assert!(text.contains("\nnot ok 2 b\n"));
         assert!(text.contains("\nok 3 c # SKIP\n"));
+    }
+
+    #[test]
+    fn the_stock_driver_has_a_column() {
+        assert_eq!(beside(&[case("basic.a", Outcome::Pass)]), None);
+        let cases = [
+            case("basic.a", Outcome::Pass),
+            case("basic.b", Outcome::Pass),
+            case("other.a", Outcome::Pass),
+            case("stock-basic.a", Outcome::Fail),
+            case("stock-basic.c", Outcome::Skip),
+        ];
+        let table = beside(&cases).expect("a table");
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(rows.len(), 4, "{table}");
+        assert_eq!(
+            rows[1],
+            ["s/basic.a", "ok", "(1.0", "s)", "FAIL", "(1.0", "s)"]
+        );
+        assert_eq!(rows[2], ["s/basic.b", "ok", "(1.0", "s)", "-"]);
+        assert_eq!(rows[3], ["s/basic.c", "-", "skip", "(1.0", "s)"]);
     }
 
     #[test]

@@ -54,11 +54,10 @@ test_offloads_one_by_one() {
 
 # Long packets really are cut by the card, and short ones are not counted as cut.
 test_tso_is_used() {
-	[ "$NET_DRIVER" = rmlx5 ] || skip "counters of rmlx5"
 	before=$(net_stat tx_tso_packets)
 	traffic tcp $there 1000000
 	[ "$(net_stat tx_tso_packets)" -gt $((before + 10)) ] || fail "$(($(net_stat tx_tso_packets) - before)) packets were cut"
-	[ "$(net_stat rx_csum_unnecessary)" -gt 0 ] || fail "no checksum was verified"
+	[ $(($(net_stat rx_csum_unnecessary) + $(net_stat rx_csum_complete))) -gt 0 ] || fail "the card said nothing of checksums"
 }
 
 test_vlan() {
@@ -99,6 +98,16 @@ test_mtu() {
 	within 20 ping -6 -c 1 -W 1 2001:db8::2
 }
 
+test_mtu_under_traffic() {
+	(traffic tcp $there 3000000 2>&1; echo $? >/tmp/verdict) >/tmp/traffic.log &
+	for mtu in 9000 1280 4000 1500; do
+		mtu_both $mtu
+		sleep 0.5
+	done
+	wait
+	is "$(cat /tmp/verdict)" 0 "traffic meanwhile ($(cat /tmp/traffic.log))"
+}
+
 test_channels_and_rings_under_traffic() {
 	(traffic tcp $there 3000000 2>&1; echo $? >/tmp/verdict) >/tmp/traffic.log &
 	for count in 1 2; do
@@ -106,7 +115,8 @@ test_channels_and_rings_under_traffic() {
 		like "$(ethtool -l "$(net_dev)")" "Combined:[[:space:]]*$count" channels
 		ethtool -G "$(net_dev)" rx $((count * 128)) tx $((count * 128))
 		like "$(ethtool -g "$(net_dev)" | sed -n '/Current/,$p')" "RX:[[:space:]]*$((count * 128))" rings
-		ethtool -C "$(net_dev)" rx-usecs $count tx-usecs $count
+		# A card without moderation says so.
+		ethtool -C "$(net_dev)" rx-usecs $count tx-usecs $count 2>/tmp/moderation || grep -q 'not supported' /tmp/moderation
 		within 10 net_carrier
 	done
 	wait
@@ -114,16 +124,37 @@ test_channels_and_rings_under_traffic() {
 	! ethtool -L "$(net_dev)" combined 3 2>/dev/null || fail "3 channels were taken"
 }
 
+# What comes out of the wire has good checksums, seen by tcpdump on both machines. GRO makes packets that have none.
+test_captured_checksums() {
+	both gro off
+	timeout 100 tcpdump -p -n -Q in -s 0 -i "$(net_dev)" -w /tmp/captured.pcap >/tmp/tcpdump.log 2>&1 &
+	here_pid=$!
+	there_do "timeout 100 tcpdump -p -n -Q in -s 0 -i \$(net_dev) -w /tmp/captured.pcap >/tmp/tcpdump.log 2>&1 & echo \$! >/tmp/tcpdump.pid"
+	within 20 grep -q listening /tmp/tcpdump.log
+	there_do "within 20 grep -q listening /tmp/tcpdump.log"
+	traffic tcp $there 200000
+	traffic tcp 2001:db8::2 200000
+	traffic udp $there 1200 16
+	traffic udp 2001:db8::2 1200 16
+	sleep 1
+	kill $here_pid
+	wait $here_pid || :
+	there_do "kill \$(cat /tmp/tcpdump.pid)"
+	both gro on
+	for verdict in "here $(net_captured)" "there $(there_do "sleep 1; net_captured")"; do
+		note "$verdict"
+		like "$verdict" ' [0-9]{3,} good, 0 bad$' "checksums $verdict"
+	done
+}
+
 test_spread() {
 	[ "$(ethtool -l "$(net_dev)" | sed -n 's/^Combined:[[:space:]]*//p' | tail -1)" = 2 ] || skip "one channel"
 	ethtool -X "$(net_dev)" weight 0 1
 	like "$(ethtool -x "$(net_dev)")" '^ *0: *1 +1 +1' "the table"
-	if [ "$NET_DRIVER" = rmlx5 ]; then
-		before=$(net_stat rx0_packets)
-		traffic tcp $there 400000 4
-		# What is not IP, ARP that is, goes to ring 0.
-		[ "$(net_stat rx0_packets)" -lt $((before + 10)) ] || fail "ring 0 still gets packets"
-	fi
+	before=$(net_stat rx0_packets)
+	traffic tcp $there 400000 4
+	# What is not IP, ARP that is, goes to ring 0.
+	[ "$(net_stat rx0_packets)" -lt $((before + 10)) ] || fail "ring 0 still gets packets"
 	ethtool -X "$(net_dev)" default
 	traffic tcp $there 200000 4
 }

@@ -5,6 +5,8 @@
 net-traffic.py serve                      answers, until killed; TCP and UDP port 7000
 net-traffic.py tcp HOST BYTES [STREAMS]   sends BYTES over each of STREAMS connections and gets as many back; both ends
                                           compare the checksum of what came with that of what was sent
+net-traffic.py push HOST BYTES            the same one way only: to the other machine
+net-traffic.py pull HOST BYTES            from there
 net-traffic.py udp HOST SIZE COUNT        sends COUNT datagrams of SIZE bytes, at most 8 under way, and compares the echo
 """
 
@@ -67,9 +69,9 @@ def exactly(sock, count):
 def answer(sock):
     """Takes bytes, sends as many of its own; then both tell their checksums."""
     with sock:
-        (count,) = struct.unpack("!Q", exactly(sock, 8))
-        got = receive(sock, count)
-        sent = send(sock, count, 2)
+        comes, goes = struct.unpack("!QQ", exactly(sock, 16))
+        got = receive(sock, comes)
+        sent = send(sock, goes, 2)
         sock.sendall(struct.pack("!II", got, sent))
 
 
@@ -89,12 +91,12 @@ def serve():
             threading.Thread(target=answer, args=(sock,), daemon=True).start()
 
 
-def one_tcp(host, count, faults):
+def one_tcp(host, there, back, faults):
     try:
         with socket.create_connection((host, PORT), timeout=60) as sock:
-            sock.sendall(struct.pack("!Q", count))
-            sent = send(sock, count, 1)
-            got = receive(sock, count)
+            sock.sendall(struct.pack("!QQ", there, back))
+            sent = send(sock, there, 1)
+            got = receive(sock, back)
             theirs_got, theirs_sent = struct.unpack("!II", exactly(sock, 8))
             if (sent, got) != (theirs_got, theirs_sent):
                 faults.append(f"checksums: sent {sent:08x}, arrived {theirs_got:08x}; back {theirs_sent:08x}, {got:08x}")
@@ -102,9 +104,9 @@ def one_tcp(host, count, faults):
         faults.append(str(error))
 
 
-def tcp(host, count, streams):
+def tcp(host, there, back, streams=1):
     faults = []
-    threads = [threading.Thread(target=one_tcp, args=(host, count, faults)) for _ in range(streams)]
+    threads = [threading.Thread(target=one_tcp, args=(host, there, back, faults)) for _ in range(streams)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -138,7 +140,11 @@ def main():
     if kind == "serve":
         serve()
     if kind == "tcp":
-        faults = tcp(rest[0], int(rest[1]), int(rest[2]) if len(rest) > 2 else 1)
+        faults = tcp(rest[0], int(rest[1]), int(rest[1]), int(rest[2]) if len(rest) > 2 else 1)
+    elif kind == "push":
+        faults = tcp(rest[0], int(rest[1]), 0)
+    elif kind == "pull":
+        faults = tcp(rest[0], 0, int(rest[1]))
     else:
         faults = udp(rest[0], int(rest[1]), int(rest[2]))
     for fault in faults:
