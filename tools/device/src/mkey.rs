@@ -21,7 +21,7 @@ mod umr;
 
 pub use commands::{CreateMkey, DestroyMkey, QueryMkey};
 pub use memory::{Fault, Memory, Need, Reach};
-pub(crate) use umr::apply as apply_umr;
+pub(crate) use umr::{apply as apply_umr, By};
 pub use umr::{Umr, UmrError};
 
 use crate::table::{Kind, Object};
@@ -36,6 +36,9 @@ use mlx5_hw::{
 pub const RESERVED_LKEY: u32 = 0x0000_0200;
 /// Ends a scatter list. Source: `MLX5_TERMINATE_SCATTER_LIST_LKEY` in include/linux/mlx5/qp.h.
 pub const TERMINATE_LKEY: u32 = 0x0000_0100;
+
+/// The QP number in a key that any QP may use.
+pub const ANY_QP: u32 = 0xff_ffff;
 
 /// Most octowords one key may hold: 2^24 of them map 128 GiB in 4 KiB pages.
 pub const MAX_OCTOWORDS: u32 = 1 << 24;

@@ -119,6 +119,7 @@ violations! {
     UmrNotFree = 0x2b, Completion(MwBind), "the key is not free and must be";
     UmrCapacity = 0x2c, Completion(MwBind), "more translations than the key holds";
     UmrContext = 0x2d, Completion(MwBind), "new context that is none";
+    UmrQueue = 0x2e, Completion(MwBind), "UMR of a key of another QP";
 
     Overposted = 0x30, Catastrophe, "record more than a queue ahead";
     Unreadable = 0x31, Catastrophe, "queue or record that cannot be read";

@@ -4,6 +4,7 @@
 use super::{
     Mkey, //
     Mode,
+    ANY_QP,
     MTT_ADDRESS,
     MTT_READ,
     MTT_WRITE,
@@ -203,7 +204,7 @@ fn key(keys: &Table<Mkey>, reach: Reach, va: u64, len: u64) -> Result<&Mkey, Fau
         let owner = mkey.pd;
         return Err(Fault::Pd { key, owner, pd });
     }
-    if mkey.qpn != 0xff_ffff && mkey.qpn != qpn {
+    if mkey.qpn != ANY_QP && mkey.qpn != qpn {
         let owner = mkey.qpn;
         return Err(Fault::Qp { key, owner, qpn });
     }

@@ -42,6 +42,9 @@ const INLINE: u8 = 0x80;
 const CHECK_FREE: u8 = 0x40;
 const CHECK_NOT_FREE: u8 = 0x20;
 const OFFSET_EN: u8 = 0x10;
+/// The key must belong to the QP of the request. Source: `MLX5_WQE_UMR_CTRL_FLAG_CHECK_QPN` of
+/// libmlx5, in every invalidation by a program.
+const CHECK_QPN: u8 = 0x08;
 
 const LEN: u64 = raw::MLX5_MKEY_MASK_LEN;
 const PAGE_SIZE: u64 = raw::MLX5_MKEY_MASK_PAGE_SIZE;
@@ -88,6 +91,8 @@ pub enum UmrError {
     Variant { key: u32, variant: u8 },
     #[error("key {key:#x} belongs to PD {owner:#x}, not to {pd:#x}")]
     Pd { key: u32, owner: u32, pd: u32 },
+    #[error("key {key:#x} belongs to QP {owner:#x}, not to {qpn:#x}")]
+    Qp { key: u32, owner: u32, qpn: u32 },
     #[error("key {0:#x} is free")]
     Free(u32),
     #[error("key {0:#x} is not free")]
@@ -106,6 +111,17 @@ pub enum UmrError {
     Context(#[from] BadMkey),
 }
 
+/// Whose request it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct By {
+    /// Protection domain of the queue.
+    pub(crate) pd: u32,
+    /// Its number.
+    pub(crate) qpn: u32,
+    /// A queue of type REG_UMR belongs to the kernel and may reach keys of any PD.
+    pub(crate) privileged: bool,
+}
+
 impl UmrError {
     /// The same in the table of all violations.
     pub const fn violation(self) -> Violation {
@@ -113,6 +129,7 @@ impl UmrError {
             Self::NotUmr(_) => Violation::UmrDisabled,
             Self::Variant { .. } => Violation::UmrVariant,
             Self::Pd { .. } => Violation::UmrDomain,
+            Self::Qp { .. } => Violation::UmrQueue,
             Self::Free(_) => Violation::UmrFree,
             Self::NotFree(_) => Violation::UmrNotFree,
             Self::Mask(_) => Violation::UmrMask,
@@ -124,17 +141,15 @@ impl UmrError {
 }
 
 /// Changes `mkey`; the PD it belonged to before. `xlt` holds the translations, `16 * octowords` bytes or none when the request
-/// has none. `pd` is the protection domain of the queue; a queue of type REG_UMR belongs to the
-/// kernel and may reach keys of any PD (`privileged`).
-pub(crate) fn apply(
-    mkey: &mut Mkey,
-    umr: &Umr<'_>,
-    xlt: &[u8],
-    pd: u32,
-    privileged: bool,
-) -> Result<(), UmrError> {
+/// has none.
+pub(crate) fn apply(mkey: &mut Mkey, umr: &Umr<'_>, xlt: &[u8], by: By) -> Result<(), UmrError> {
+    let By {
+        pd,
+        qpn,
+        privileged,
+    } = by;
     let key = umr.key;
-    if umr.flags & !(INLINE | CHECK_FREE | CHECK_NOT_FREE | OFFSET_EN) != 0 {
+    if umr.flags & !(INLINE | CHECK_FREE | CHECK_NOT_FREE | OFFSET_EN | CHECK_QPN) != 0 {
         return Err(UmrError::Flags(umr.flags));
     }
     if umr.mask & !KNOWN != 0 || umr.mask & PD != 0 && !privileged {
@@ -151,6 +166,10 @@ pub(crate) fn apply(
     if !privileged && mkey.pd != pd {
         let owner = mkey.pd;
         return Err(UmrError::Pd { key, owner, pd });
+    }
+    if umr.flags & CHECK_QPN != 0 && mkey.qpn != qpn {
+        let owner = mkey.qpn;
+        return Err(UmrError::Qp { key, owner, qpn });
     }
     if umr.flags & CHECK_FREE != 0 && mkey.free {
         return Err(UmrError::Free(key));

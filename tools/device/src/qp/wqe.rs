@@ -255,7 +255,9 @@ impl Wqe {
             av = Some(Av::parse(segment(48, "address vector")?)?);
         }
         let mut xrc_srqn = 0;
-        if queue == Queue::Xrc && u32::from(control.opcode) != raw::MLX5_OPCODE_NOP {
+        // Only what goes to the other side says to which SRQ.
+        let local = [raw::MLX5_OPCODE_NOP, raw::MLX5_OPCODE_UMR];
+        if queue == Queue::Xrc && !local.contains(&control.opcode.into()) {
             const NAME: &str = "XRC segment";
             let bytes = segment(16, NAME)?;
             let srqn = get(bytes, wire!(mlx5_wqe_xrc_seg, xrc_srqn)).ok_or(BadWqe::Short(NAME))?;
@@ -346,11 +348,7 @@ impl Wqe {
                     }
                 }
             }
-            () if is(raw::MLX5_OPCODE_UMR.into())
-                && (connected && queue != Queue::Xrc || queue == Queue::Umr) =>
-            {
-                Op::Umr
-            }
+            () if is(raw::MLX5_OPCODE_UMR.into()) && (connected || queue == Queue::Umr) => Op::Umr,
             () => return Err(BadWqe::Opcode(control.opcode)),
         })
     }

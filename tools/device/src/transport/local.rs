@@ -4,7 +4,7 @@
 use super::{memory, requester};
 use crate::{
     hca::Hca,
-    mkey::{apply_umr, Need, Umr},
+    mkey::{apply_umr, By, Need, Umr, ANY_QP},
     qp::{wqe::Op, Kind, Owner, Qp, Segments},
     violation::Violation,
 };
@@ -94,7 +94,11 @@ fn umr(hca: &mut Hca, qp: &Qp, bytes: &[u8], key: u32) -> Result<(), (Violation,
     } else {
         &[]
     };
-    let privileged = qp.kind == Kind::Umr;
+    let by = By {
+        pd: qp.pd,
+        qpn: qp.qpn,
+        privileged: qp.kind == Kind::Umr,
+    };
     let index = key >> 8;
     let new_pd = umr.mkc.get32(field!(mkc, pd));
     if umr.sets_pd() && hca.pds.get(new_pd).is_none() {
@@ -105,8 +109,7 @@ fn umr(hca: &mut Hca, qp: &Qp, bytes: &[u8], key: u32) -> Result<(), (Violation,
         .get_mut(index)
         .ok_or_else(|| (Violation::UmrKey, format!("no key {key:#x}")))?;
     let before = mkey.holds_pd.then_some(mkey.pd);
-    apply_umr(mkey, &umr, xlt, qp.pd, privileged)
-        .map_err(|why| (why.violation(), why.to_string()))?;
+    apply_umr(mkey, &umr, xlt, by).map_err(|why| (why.violation(), why.to_string()))?;
     let after = mkey.pd;
     if umr.sets_pd() && before != Some(after) {
         mkey.holds_pd = true;
@@ -129,6 +132,10 @@ pub(super) fn invalidate(hca: &mut Hca, owner: Owner, key: u32) -> Result<(), St
         .ok_or_else(|| format!("no key {key:#x}"))?;
     if mkey.pd != owner.pd {
         return Err(format!("key {key:#x} is in PD {:#x}", mkey.pd));
+    }
+    // A window of type 2 belongs to the QP that bound it.
+    if mkey.qpn != ANY_QP && mkey.qpn != owner.qpn {
+        return Err(format!("key {key:#x} belongs to QP {:#x}", mkey.qpn));
     }
     if !mkey.rinval {
         return Err(format!("key {key:#x} may not be invalidated remotely"));

@@ -10,8 +10,10 @@ mod loopback;
 mod node;
 mod pair;
 mod queues;
+mod rings;
 mod verbs;
 mod violations;
+mod windows;
 mod xrc;
 
 /// Opcodes of send requests.

@@ -307,6 +307,12 @@ fn commit(violation: Violation, c: &mut Culprit) {
             });
             c.change(key, 0x80, 0, 1 | 1 << 6, &context);
         }
+        V::UmrQueue => {
+            let other = c.a.qp.qpn;
+            let fields = [(Key::Umr, 1), (Key::Qpn, other.into())];
+            let key = c.key(1, 4, &fields);
+            c.change(key, 0x88, 0, FREE, &none);
+        }
         V::Overposted => {
             let record = c.a.qp.record + 4;
             c.node.driver.machine.poke(record, &1000u32.to_be_bytes());
