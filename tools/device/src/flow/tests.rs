@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The walk of frames through tables, and what the tree refuses.
 
+mod naive;
+
 use super::key::{criteria, Key, Mask, PARAM_LEN};
 use super::table::{Action, Destination, Entry, Miss};
 use super::tree::{Change, FlowError, Hit, Limits, Tree, Update};

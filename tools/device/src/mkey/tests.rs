@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Translation against a model that goes byte by byte.
 
+mod indirect;
+
 use super::*;
 use crate::{env::Env, profile::Profile, scaffold::Machine, table::Table};
 use proptest::prelude::*;
