@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All flow tables of the receive domain, the rules between them, and the walk of a frame.
 
-use super::key::{Key, Mask};
-use super::table::{Action, Destination, Entry, Group, Miss, Table};
-use mlx5_hw::status::Status;
-use std::collections::{BTreeMap, BTreeSet};
+mod error;
+mod walk;
+pub use error::FlowError;
+pub use walk::{Hit, Walk};
 
-/// Tables one frame may visit. Levels only rise, so a single chain is at most 256 tables long; the
-/// bound also holds down trees of entries with many destinations.
-const MAX_VISITS: usize = 1024;
+use super::key::Mask;
+use super::table::{Action, Destination, Entry, Group, Miss, Table};
+use std::collections::BTreeMap;
 
 /// Firmware memory of a table, a group and an entry, in bytes.
 pub(super) const TABLE_FOOTPRINT: u64 = 256;
@@ -38,110 +38,6 @@ pub struct Limits {
     pub flow_table_modify: bool,
 }
 
-/// Why a steering command is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FlowError {
-    /// No such table.
-    #[error("flow table {0:#x} does not exist")]
-    NoTable(u32),
-    /// No such group.
-    #[error("flow table {table:#x} has no group {group:#x}")]
-    NoGroup {
-        /// Table number.
-        table: u32,
-        /// Group number.
-        group: u32,
-    },
-    /// No such entry.
-    #[error("flow table {table:#x} has no entry {index:#x}")]
-    NoEntry {
-        /// Table number.
-        table: u32,
-        /// Flow index.
-        index: u32,
-    },
-    /// Too many tables.
-    #[error("all {0} flow tables are in use")]
-    Tables(usize),
-    /// The table is larger than the card allows.
-    #[error("log_size {asked} is above {max}")]
-    Size {
-        /// log2 of entries asked for.
-        asked: u8,
-        /// The limit.
-        max: u8,
-    },
-    /// A link to a table that is not behind this one.
-    #[error("flow table {to:#x} of level {to_level:#x} is not behind level {level:#x}")]
-    Level {
-        /// The table pointed at.
-        to: u32,
-        /// Its level.
-        to_level: u8,
-        /// The level of the table that points.
-        level: u8,
-    },
-    /// Something that the capabilities do not offer.
-    #[error("{0} is not supported")]
-    Unsupported(&'static str),
-    /// A range that is empty, leaves the table or overlaps another group.
-    #[error("flow indexes {start:#x}..={end:#x} are not free in flow table {table:#x}")]
-    Range {
-        /// Table number.
-        table: u32,
-        /// First flow index.
-        start: u32,
-        /// Last flow index.
-        end: u32,
-    },
-    /// An entry that is outside of its group.
-    #[error("flow index {index:#x} is not in group {group:#x} of flow table {table:#x}")]
-    Index {
-        /// Table number.
-        table: u32,
-        /// Group number.
-        group: u32,
-        /// Flow index.
-        index: u32,
-    },
-    /// An entry that is there already.
-    #[error("flow table {table:#x} has an entry {index:#x} already")]
-    Taken {
-        /// Table number.
-        table: u32,
-        /// Flow index.
-        index: u32,
-    },
-    /// More or fewer destinations than there can be.
-    #[error("{0} destinations")]
-    Destinations(usize),
-    /// More flow counters than there can be.
-    #[error("{0} flow counters")]
-    Counters(usize),
-    /// The object is used by others.
-    #[error("{0} {1:#x} is in use")]
-    Busy(&'static str, u32),
-}
-
-impl FlowError {
-    /// The command status for it.
-    pub const fn status(self) -> Status {
-        match self {
-            Self::NoTable(_) | Self::NoGroup { .. } => Status::BadRes,
-            Self::NoEntry { .. } | Self::Index { .. } => Status::BadIndex,
-            Self::Tables(_) => Status::Limit,
-            Self::Busy(..) => Status::ResBusy,
-            Self::Taken { .. } => Status::BadResState,
-            Self::Size { .. }
-            | Self::Level { .. }
-            | Self::Unsupported(_)
-            | Self::Range { .. }
-            | Self::Destinations(_)
-            | Self::Counters(_) => Status::BadParam,
-        }
-    }
-}
-
 /// Which parts of an entry a modification replaces: `modify_enable_mask` of SET_FLOW_TABLE_ENTRY.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change {
@@ -164,26 +60,6 @@ pub struct Update {
     pub action: Action,
     /// The flow counters.
     pub counters: Vec<u32>,
-}
-
-/// Where the walk of a frame ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hit {
-    /// The TIR that gets the frame.
-    pub tirn: u32,
-    /// Flow tag of the entry that named it.
-    pub tag: u32,
-}
-
-/// What a frame met on its way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
-    /// The TIRs it goes to, each once.
-    pub hits: Vec<Hit>,
-    /// Flow counters that saw it, each once.
-    pub counters: BTreeSet<u32>,
-    /// An entry dropped it.
-    pub dropped: bool,
 }
 
 /// All tables of the receive domain.
@@ -511,46 +387,6 @@ impl Tree {
             lines.extend(table.describe(*id));
         }
         lines
-    }
-
-    /// Sends a frame through the tables.
-    pub fn walk(&self, key: &Key) -> Walk {
-        let mut walk = Walk::default();
-        let mut todo: Vec<u32> = self.root.into_iter().collect();
-        let mut seen = BTreeSet::new();
-        while let Some(id) = todo.pop() {
-            if !seen.insert(id) || seen.len() > MAX_VISITS {
-                continue;
-            }
-            let Some(table) = self.tables.get(&id) else {
-                continue;
-            };
-            let Some(entry) = table.lookup(key) else {
-                if let Miss::Table(next) = table.miss {
-                    todo.push(next);
-                }
-                continue;
-            };
-            walk.counters.extend(&entry.counters);
-            let Action::Forward(list) = &entry.action else {
-                walk.dropped = true;
-                continue;
-            };
-            for destination in list {
-                match *destination {
-                    Destination::Table(next) => todo.push(next),
-                    Destination::Tir(tirn) => {
-                        if !walk.hits.iter().any(|hit| hit.tirn == tirn) {
-                            walk.hits.push(Hit {
-                                tirn,
-                                tag: entry.tag,
-                            });
-                        }
-                    }
-                }
-            }
-        }
-        walk
     }
 }
 

@@ -6,6 +6,7 @@ mod datagrams;
 mod errors;
 mod flat;
 mod hostile;
+mod keys;
 mod loopback;
 mod node;
 mod pair;
