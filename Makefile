@@ -35,7 +35,7 @@ run: tools modules ## the main job: driver, emulated card, verified RDMA traffic
 test: tools modules ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
 	@$(vm) test "$(T)"
 
-bench: tools modules ## what a bind costs with rmlx5 and stock mlx5_core, and data on the card and on rdma_rxe; B=bind or B=data
+bench: tools modules ## what a bind and packets cost with rmlx5 and the stock driver, and data on the card and on rdma_rxe; B=bind, data or net
 	@$(vm) bench $(B)
 
 fuzz: prepare ## random input for cxemu, with executions and seed; T=target SECONDS=60 SEED=

@@ -92,6 +92,8 @@ fn column(begin: &Mark, end: &Mark) -> Column {
         let (whole, scale) = match unit.as_str() {
             "bytes" => ("GB", 1_000_000_000),
             "messages" => ("1M messages", 1_000_000),
+            // Below, by what there is of them.
+            "packets" => continue,
             // Not something that is used up: shown as it is.
             _ => {
                 row(unit, *amount);
@@ -115,8 +117,43 @@ fn column(begin: &Mark, end: &Mark) -> Column {
         }
     }
     rows.insert("commands".into(), commands);
+    if let Some(packets) = end.done.get("packets") {
+        rows.insert("packets".into(), *packets);
+        for (total, told, each) in PER_PACKET {
+            let count = rows.get(total).copied().unwrap_or(0);
+            if let Some(share) = (count * each).checked_div(*packets) {
+                rows.insert(told.into(), share);
+            }
+        }
+    }
     rows
 }
+
+/// Rows by packets: what is shared out, the row's name, among how many packets.
+const PER_PACKET: [(&str, &str, u64); 6] = [
+    (
+        "instructions in the driver",
+        "driver instructions a packet",
+        1,
+    ),
+    (
+        "instructions in the kernel",
+        "kernel instructions a packet",
+        1,
+    ),
+    ("MSI-X messages", "interrupts per 1000 packets", 1000),
+    ("MMIO writes to UARs", "doorbells per 1000 packets", 1000),
+    (
+        "DMA bytes read by the card",
+        "bytes read by the card a packet",
+        1,
+    ),
+    (
+        "DMA bytes written by the card",
+        "bytes written by the card a packet",
+        1,
+    ),
+];
 
 /// Text of the table; ratios below 1 mean that rmlx5 needs less.
 fn table(jobs: &BTreeMap<String, BTreeMap<String, Column>>) -> String {
@@ -228,6 +265,18 @@ mod tests {
         assert_eq!(column["host CPU per 1M messages, ms"], 300_000);
         assert_eq!(column["latency, ns"], 77);
         assert_eq!(pair(&jobs["write"]), ("cxemu", "rdma_rxe"));
+    }
+
+    #[test]
+    fn packets_have_their_share() {
+        let begin = mark("rmlx5/net-tx/begin", 0, 0);
+        let mut end = mark("rmlx5/net-tx/end", 10, 5000);
+        end.done.insert("packets".into(), 100);
+        let jobs = columns(&[begin, end]).expect("complete pair");
+        let column = &jobs["net-tx"]["rmlx5"];
+        assert_eq!(column["packets"], 100);
+        assert_eq!(column["driver instructions a packet"], 50);
+        assert_eq!(column["interrupts per 1000 packets"], 100);
     }
 
     #[test]

@@ -76,7 +76,7 @@ enum Command {
     },
     /// Measure what a job costs with rmlx5 and with the stock driver, on the card and with software RoCE.
     Bench {
-        /// `bind` or `data`; nothing measures both.
+        /// `bind`, `data` or `net`; nothing measures all.
         #[arg(default_value = "")]
         what: String,
     },
@@ -211,7 +211,7 @@ fn test(cli: &Cli, bench: &Bench, selection: &str) -> Result<bool> {
     report.finish()
 }
 
-/// Binding on one CPU whose time is its instructions; data on two, as time allows.
+/// Binding on one CPU whose time is its instructions; data on two, and packets to and from a peer, as time allows.
 fn measure(cli: &Cli, bench: &Bench, what: &str) -> Result<bool> {
     // A doorbell is answered before the guest goes on: how long a driver polls is the same in every run.
     let mut waiting = Card::default();
@@ -223,14 +223,15 @@ fn measure(cli: &Cli, bench: &Bench, what: &str) -> Result<bool> {
         icount: true,
         ..Machine::default()
     };
-    let part = |name: &str, script: &str, machine: Machine, card: Card| Part {
+    let shape = |machine: Machine, card: Card| Shape {
+        machine,
+        cards: vec![card],
+    };
+    let part = |name: &str, script: &str, shapes: Vec<Shape>| Part {
         suite: "bench".into(),
         name: name.into(),
         script: script.into(),
-        shapes: vec![Shape {
-            machine,
-            cards: vec![card],
-        }],
+        shapes,
         timeout: 900,
         env: Vec::new(),
         module: true,
@@ -238,9 +239,22 @@ fn measure(cli: &Cli, bench: &Bench, what: &str) -> Result<bool> {
         cases: Vec::new(),
     };
     let mut marks = Vec::new();
+    let cabled = || Card {
+        cable: "a".into(),
+        ..Card::default()
+    };
+    let pair = vec![
+        shape(Machine::default(), cabled()),
+        shape(Machine::default(), cabled()),
+    ];
     let parts = [
-        part("bind", "bench.sh", exact, waiting),
-        part("data", "bench-data.sh", Machine::default(), Card::default()),
+        part("bind", "bench.sh", vec![shape(exact, waiting)]),
+        part(
+            "data",
+            "bench-data.sh",
+            vec![shape(Machine::default(), Card::default())],
+        ),
+        part("net", "bench-net.sh", pair),
     ];
     for part in parts
         .into_iter()

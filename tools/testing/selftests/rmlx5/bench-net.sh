@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# What the network interface costs, with rmlx5 and with the stock mlx5e, on the same card: opening and closing it, memory
+# of a channel, and packets sent and received. The peer has the stock driver both times. Run by `make bench`; prints
+# nothing to judge.
+set -e
+. ./ktap.sh
+. ./core.subr
+. ./net.subr
+
+here=192.0.2.1
+there=192.0.2.2
+
+# text MODULE: bounds of the text of a loaded module, hexadecimal.
+text() {
+	awk -v tag="[$1]" '$NF == tag && $2 ~ /[tT]/ { print $1 }' /proc/kallsyms | sort |
+		sed -n '1p;$p' | tr '\n' ' '
+}
+
+# begin JOB, end JOB AMOUNT...
+begin() { host mark "$NET_DRIVER/$1/begin" $bounds; }
+end() {
+	job=$1
+	shift
+	host mark "$NET_DRIVER/$job/end" $bounds "$@"
+}
+
+# used CHANNELS: KiB of memory that is not free with so many channels.
+used() {
+	ethtool -L "$(net_dev)" combined "$1" 2>/dev/null || :
+	within 20 net_carrier
+	# Memory that the stack still had comes back.
+	sleep 2
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '$1 == "MemTotal:" { all = $2 } $1 == "MemFree:" { print all - $2 }' /proc/meminfo
+}
+
+# still COUNTER: its value once no packets come any more.
+still() {
+	still_last=-1
+	until [ "$(net_count "$1")" = "$still_last" ]; do
+		still_last=$(net_count "$1")
+		sleep 0.5
+	done
+	echo "$still_last"
+}
+
+measure() {
+	net_up $here
+	within 60 ping -c 1 -W 1 $there
+	bounds=$(text "$NET_DRIVER")
+	[ -n "$bounds" ] || { echo "no text of $NET_DRIVER in kallsyms"; exit 1; }
+
+	ip link set "$(net_dev)" down
+	begin net-up
+	ip link set "$(net_dev)" up
+	within 20 net_carrier
+	end net-up
+	sleep 1
+	begin net-down
+	ip link set "$(net_dev)" down
+	end net-down
+	net_up $here
+
+	# The first rounds free what nobody needs any more; of three others the middle one.
+	used 1 >/dev/null
+	used 2 >/dev/null
+	channel=$(for round in 1 2 3; do
+		one=$(used 1)
+		echo $(($(used 2) - one))
+	done | sort -n | sed -n 2p)
+	begin net-channel
+	end net-channel memory_of_a_channel_KiB="$channel"
+
+	within 60 ping -c 1 -W 1 $there
+	# Loaded, and all paths walked once.
+	traffic tcp $there 100000
+	mine=$(cat "$DEV/net/$(net_dev)/address")
+	theirs=$(there_do "cat \$DEV/net/\$(net_dev)/address")
+
+	net_generate "$(net_dev)" "$theirs" 100
+	before=$(still tx_packets)
+	begin net-tx
+	net_generate "$(net_dev)" "$theirs" 10000
+	after=$(still tx_packets)
+	end net-tx packets=$((after - before))
+
+	before=$(still rx_packets)
+	begin net-rx
+	there_do "net_generate \$(net_dev) $mine 10000"
+	after=$(still rx_packets)
+	end net-rx packets=$((after - before))
+
+	before=$(still tx_packets)
+	begin net-tso
+	traffic push $there 4000000
+	after=$(still tx_packets)
+	end net-tso packets=$((after - before)) bytes=4000000
+
+	before=$(still rx_packets)
+	begin net-gro
+	traffic pull $there 4000000
+	after=$(still rx_packets)
+	end net-gro packets=$((after - before)) bytes=4000000
+
+	echo "$NET_DRIVER measured"
+}
+
+echo 0 >/proc/sys/kernel/kptr_restrict
+(
+	NET_DRIVER=mlx5_core
+	there_do "net_up $there"
+)
+NET_DRIVER=mlx5_core there_do "python3 ./net-traffic.py serve >/tmp/serve.log 2>&1 &"
+
+NET_DRIVER=rmlx5
+measure
+rmmod rmlx5
+NET_DRIVER=mlx5_core
+measure
