@@ -14,5 +14,6 @@
 #include <rdma/ib_mad.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/iter.h>
 #include <rdma/mlx5-abi.h>
 #include <rdma/uverbs_ioctl.h>

@@ -24,7 +24,9 @@
 #include <linux/topology.h>
 #include <linux/workqueue.h>
 #include <net/page_pool/helpers.h>
+#include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/iter.h>
 #include <rdma/uverbs_ioctl.h>
 
 /* linux/completion.h */
@@ -568,7 +570,46 @@ void rmlx5_helper_page_pool_sync_for_cpu(struct page_pool *pool,
 	page_pool_dma_sync_for_cpu(pool, page, off, len);
 }
 
+/* rdma/ib_umem.h, rdma/iter.h */
+
+dma_addr_t rmlx5_helper_ib_umem_start_dma_addr(struct ib_umem *umem)
+{
+	return ib_umem_start_dma_addr(umem);
+}
+
+size_t rmlx5_helper_ib_umem_num_dma_blocks(struct ib_umem *umem,
+					   unsigned long size)
+{
+	return ib_umem_num_dma_blocks(umem, size);
+}
+
+/* Whether the memory is that of the process that asks. */
+bool rmlx5_helper_ib_umem_is_current(const struct ib_umem *umem)
+{
+	return umem->owning_mm == current->mm;
+}
+
+void rmlx5_helper_ib_umem_blocks(struct ib_block_iter *iter,
+				 struct ib_umem *umem, unsigned long size)
+{
+	__rdma_umem_block_iter_start(iter, umem, size);
+}
+
+/* The next block; false behind the last one. */
+bool rmlx5_helper_ib_umem_next_block(struct ib_block_iter *iter, u64 *address)
+{
+	if (!__rdma_umem_block_iter_next(iter))
+		return false;
+	*address = rdma_block_iter_dma_address(iter);
+	return true;
+}
+
 /* rdma/ib_verbs.h */
+
+u16 rmlx5_helper_rdma_get_udp_sport(u32 flow_label, u32 lqpn, u32 rqpn)
+{
+	return rdma_get_udp_sport(flow_label, lqpn, rqpn);
+}
 
 struct ib_device *rmlx5_helper_rdma_device_to_ibdev(struct device *device)
 {
@@ -591,4 +632,22 @@ int rmlx5_helper_rdma_map_io_page(struct ib_ucontext *context,
 	else
 		prot = pgprot_noncached(vma->vm_page_prot);
 	return rdma_user_mmap_io(context, vma, pfn, PAGE_SIZE, prot, NULL);
+}
+
+/* rdma/uverbs_ioctl.h */
+
+struct uverbs_attr_bundle *rmlx5_helper_udata_bundle(struct ib_udata *udata)
+{
+	return rdma_udata_to_uverbs_attr_bundle(udata);
+}
+
+struct ib_udata *rmlx5_helper_bundle_udata(struct uverbs_attr_bundle *attrs)
+{
+	return &attrs->driver_udata;
+}
+
+/* The context that a call is made in; udata is that of a call. */
+struct ib_ucontext *rmlx5_helper_udata_context(struct ib_udata *udata)
+{
+	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
 }

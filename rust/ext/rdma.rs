@@ -6,9 +6,12 @@
 //! - [`Registration`] owns the `ib_device` and the driver's data. Dropping it takes the device away
 //!   from all users: kernel clients are removed, user contexts are destroyed behind their files (the
 //!   files stay open and answer `EIO`), attribute functions have returned.
-//! - The core allocates and frees the memory of contexts and protection domains; the driver's part
-//!   lives behind the core's, is initialised in place by the create function and dropped by the
-//!   destroy function. See [`object`].
+//! - The core allocates and frees the memory of contexts, protection domains and other objects; the
+//!   driver's part lives behind the core's, is initialised in place by the create function and
+//!   dropped by the destroy function. See [`object`]. Memory regions are the exception: their memory
+//!   is allocated here, which a driver does not notice.
+//! - What a device tells of an object goes through a [`Notifier`], which may outlive the object.
+//! - [`Umem`] owns pinned memory of a process.
 //!
 //! # Locking
 //!
@@ -18,19 +21,37 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
+pub mod access;
+pub mod ah;
 pub mod attr;
+pub mod cq;
 pub mod device;
 pub mod event;
 pub mod gid;
 pub mod mmap;
+pub mod mr;
+pub mod notify;
 pub mod object;
 mod ops;
+pub mod qp;
+pub mod srq;
 pub mod udata;
+pub mod umem;
+pub mod verbs;
 
+pub use access::Access;
+pub use ah::{source_port, AddressVector, PathReport};
 pub use attr::{DeviceAttributes, Mtu, PortAttributes, PortSpeed, PortState, PortWidth};
+pub use cq::{Cq, NewCq};
 pub use device::{Config, DataOf, Driver, DriverId, Name, Registration};
 pub use event::PortEvent;
 pub use gid::{Gid, GidKind, GidKinds};
 pub use mmap::{Cache, Vma};
+pub use mr::{Mr, NewMr, Reregister};
+pub use notify::{CqNotifier, Notifier, QpEvent, QpNotifier, SrqEvent, SrqNotifier};
 pub use object::{Context, Pd};
+pub use qp::{NewQp, Qp, QpCaps, QpChange, QpKind, QpReport, QpState};
+pub use srq::{NewSrq, Srq, SrqAttributes, SrqChange};
 pub use udata::Udata;
+pub use umem::Umem;
+pub use verbs::UserVerbs;

@@ -143,6 +143,19 @@ pub enum Mtu {
 }
 
 impl Mtu {
+    /// The MTU with a code, 1 to 5.
+    pub fn from_code(code: u32) -> Option<Self> {
+        [
+            Self::Bytes256,
+            Self::Bytes512,
+            Self::Bytes1024,
+            Self::Bytes2048,
+            Self::Bytes4096,
+        ]
+        .into_iter()
+        .find(|mtu| *mtu as u32 == code)
+    }
+
     /// Number of bytes.
     pub const fn bytes(self) -> u32 {
         // CAST: The codes are 1 to 5.

@@ -14,6 +14,7 @@ use super::{
     object::Context,
     ops::Ops,
     udata::Udata,
+    verbs::UserVerbs,
 };
 use crate::{
     net::NetDevice,
@@ -235,7 +236,10 @@ impl<D: Driver> Registration<D> {
         config: &Config,
         netdev: Option<&NetDevice>,
         data: impl PinInit<D::Data, Error>,
-    ) -> Result<Self> {
+    ) -> Result<Self>
+    where
+        D: UserVerbs,
+    {
         const { assert!(offset_of!(Shell<D>, ib) == 0) };
         let data = KBox::pin_init(data, GFP_KERNEL)?;
         let ports = config.ports;

@@ -41,6 +41,15 @@ impl GidKinds {
     }
 }
 
+impl GidKind {
+    pub(super) fn from_raw(kind: bindings::ib_gid_type) -> Self {
+        match kind {
+            bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP => Self::RoceV2,
+            _ => Self::RoceV1,
+        }
+    }
+}
+
 /// An entry that is being added or deleted, for the duration of the call.
 ///
 /// # Invariants
@@ -78,10 +87,7 @@ impl Gid<'_> {
     /// How its packets are wrapped.
     pub fn kind(&self) -> GidKind {
         // SAFETY: By the type invariant.
-        match unsafe { (*self.0).gid_type } {
-            bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP => GidKind::RoceV2,
-            _ => GidKind::RoceV1,
-        }
+        GidKind::from_raw(unsafe { (*self.0).gid_type })
     }
 
     /// MAC address and VLAN id of the network interface behind the GID.

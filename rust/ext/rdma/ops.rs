@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The table of functions that the core calls.
 
+mod user;
+
 use core::{fmt, marker::PhantomData, ptr};
 
 use kernel::{
@@ -16,7 +18,9 @@ use super::{
     mmap::Vma,
     object::{Context, Object},
     udata::Udata,
+    verbs::UserVerbs,
 };
+use user::UserOps;
 
 /// Functions for driver `D`.
 pub(super) struct Ops<D>(PhantomData<D>);
@@ -24,7 +28,7 @@ pub(super) struct Ops<D>(PhantomData<D>);
 type ContextObject<D> = Object<bindings::ib_ucontext, <D as Driver>::Context>;
 type PdObject<D> = Object<bindings::ib_pd, <D as Driver>::Pd>;
 
-impl<D: Driver> Ops<D> {
+impl<D: UserVerbs> Ops<D> {
     pub(super) fn table() -> bindings::ib_device_ops {
         let mut ops: bindings::ib_device_ops = pin_init::zeroed();
         ops.owner = D::Module::THIS_MODULE.as_ptr();
@@ -46,6 +50,7 @@ impl<D: Driver> Ops<D> {
         ops.mmap = Some(Self::mmap);
         ops.alloc_pd = Some(Self::alloc_pd);
         ops.dealloc_pd = Some(Self::dealloc_pd);
+        UserOps::<D>::fill(&mut ops);
         ops.size_ib_ucontext = const { ContextObject::<D>::SIZE };
         ops.size_ib_pd = const { PdObject::<D>::SIZE };
         ops

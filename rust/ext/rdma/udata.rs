@@ -23,6 +23,10 @@ impl Udata<'_> {
         (!raw.is_null()).then_some(Self(raw, PhantomData))
     }
 
+    pub(super) fn as_raw(&self) -> *mut bindings::ib_udata {
+        self.0
+    }
+
     /// Bytes that user space sent.
     pub fn request_len(&self) -> usize {
         // SAFETY: By the type invariant.

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The table of functions for users' objects.
+
+use core::marker::PhantomData;
+
+use kernel::{error::from_result, prelude::*};
+use rmlx5_bindings as bindings;
+
+use super::super::{
+    access::Access,
+    ah::AddressVector,
+    cq::NewCq,
+    device::Shell,
+    mr::{Allocated, NewMr, Reregister},
+    notify::{Notifier, Watched},
+    object::{Context, Object, Ref},
+    qp::{NewQp, QpChange},
+    srq::{NewSrq, SrqChange},
+    udata::Udata,
+    verbs::UserVerbs,
+};
+
+/// Functions for driver `D`.
+pub(super) struct UserOps<D>(PhantomData<D>);
+
+type CqObject<D> = Object<bindings::ib_cq, Watched<bindings::ib_cq, <D as UserVerbs>::Cq>>;
+type QpObject<D> = Object<bindings::ib_qp, Watched<bindings::ib_qp, <D as UserVerbs>::Qp>>;
+type SrqObject<D> = Object<bindings::ib_srq, Watched<bindings::ib_srq, <D as UserVerbs>::Srq>>;
+type AhObject = Object<bindings::ib_ah, ()>;
+
+/// The context and the private part of a call by a user. `EOPNOTSUPP` for the kernel, which has
+/// neither.
+///
+/// # Safety
+///
+/// `raw` must be null or that of a call of a user of driver `D` that lasts for `'a`.
+unsafe fn user<'a, D: UserVerbs>(
+    raw: *mut bindings::ib_udata,
+) -> Result<(Context<'a, D::Context>, Udata<'a>)> {
+    // SAFETY: By the safety requirements.
+    unsafe {
+        let udata = Udata::from_raw(raw).ok_or(EOPNOTSUPP)?;
+        let context = bindings::udata_context(raw);
+        if context.is_null() {
+            return Err(EIO);
+        }
+        Ok((Context::from_raw(context), udata))
+    }
+}
+
+impl<D: UserVerbs> UserOps<D> {
+    pub(super) fn fill(ops: &mut bindings::ib_device_ops) {
+        ops.create_user_cq = Some(Self::create_user_cq);
+        ops.resize_user_cq = Some(Self::resize_user_cq);
+        ops.modify_cq = Some(Self::modify_cq);
+        ops.destroy_cq = Some(Self::destroy_cq);
+        ops.create_qp = Some(Self::create_qp);
+        ops.modify_qp = Some(Self::modify_qp);
+        ops.query_qp = Some(Self::query_qp);
+        ops.destroy_qp = Some(Self::destroy_qp);
+        ops.create_srq = Some(Self::create_srq);
+        ops.modify_srq = Some(Self::modify_srq);
+        ops.query_srq = Some(Self::query_srq);
+        ops.destroy_srq = Some(Self::destroy_srq);
+        ops.reg_user_mr = Some(Self::reg_user_mr);
+        ops.rereg_user_mr = Some(Self::rereg_user_mr);
+        ops.dereg_mr = Some(Self::dereg_mr);
+        ops.create_user_ah = Some(Self::create_user_ah);
+        ops.destroy_ah = Some(Self::destroy_ah);
+        ops.attach_mcast = Some(Self::attach_mcast);
+        ops.detach_mcast = Some(Self::detach_mcast);
+        ops.size_ib_cq = const { CqObject::<D>::SIZE };
+        ops.size_ib_qp = const { QpObject::<D>::SIZE };
+        ops.size_ib_srq = const { SrqObject::<D>::SIZE };
+        ops.size_ib_ah = const { AhObject::SIZE };
+    }
+
+    extern "C" fn create_user_cq(
+        cq: *mut bindings::ib_cq,
+        attr: *const bindings::ib_cq_init_attr,
+        attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> c_int {
+        // SAFETY: The core passes a new CQ of the size it was told, with its device set; everything
+        // lives for this call. The notifier is closed when the CQ is destroyed, and not used when it
+        // is not created.
+        from_result(|| unsafe {
+            let (context, mut udata) = user::<D>(bindings::bundle_udata(attrs))?;
+            let notifier = Notifier::new(cq)?;
+            let mut new = NewCq::new(cq, attr, context, notifier.clone());
+            let data = Shell::<D>::data((*cq).device);
+            let payload =
+                D::create_cq(data, &mut new, &mut udata).inspect_err(|_| notifier.close())?;
+            CqObject::<D>::create(cq, Ok::<_, Error>(Watched::new(notifier, payload)))?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn resize_user_cq(
+        cq: *mut bindings::ib_cq,
+        entries: c_uint,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core passes a CQ of this driver; everything lives for this call.
+        from_result(|| unsafe {
+            let (context, mut udata) = user::<D>(udata)?;
+            let data = Shell::<D>::data((*cq).device);
+            D::resize_cq(data, context, Ref::from_raw(cq), entries, &mut udata)?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn modify_cq(cq: *mut bindings::ib_cq, count: u16, period: u16) -> c_int {
+        // SAFETY: The core passes a CQ of this driver that lives for this call.
+        from_result(|| unsafe {
+            let data = Shell::<D>::data((*cq).device);
+            D::moderate_cq(data, Ref::from_raw(cq), count, period)?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn destroy_cq(cq: *mut bindings::ib_cq, _udata: *mut bindings::ib_udata) -> c_int {
+        // SAFETY: The core destroys what was created, after everything that uses it.
+        unsafe {
+            CqObject::<D>::payload(cq).close();
+            CqObject::<D>::destroy(cq);
+        }
+        0
+    }
+
+    extern "C" fn create_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: As in `create_user_cq`; the objects that the attributes name are of this driver and
+        // held by the core.
+        from_result(|| unsafe {
+            let (context, mut udata) = user::<D>(udata)?;
+            let notifier = Notifier::new(qp)?;
+            let mut new = NewQp::new(qp, attr, context, notifier.clone());
+            let data = Shell::<D>::data((*qp).device);
+            let payload =
+                D::create_qp(data, &mut new, &mut udata).inspect_err(|_| notifier.close())?;
+            QpObject::<D>::create(qp, Ok::<_, Error>(Watched::new(notifier, payload)))?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn modify_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_attr,
+        mask: c_int,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core passes a QP of this driver; everything lives for this call.
+        from_result(|| unsafe {
+            let (_, mut udata) = user::<D>(udata)?;
+            let data = Shell::<D>::data((*qp).device);
+            let change = QpChange::new(attr, mask);
+            D::modify_qp(data, Ref::from_raw(qp), &change, &mut udata)?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn query_qp(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_attr,
+        _mask: c_int,
+        init: *mut bindings::ib_qp_init_attr,
+    ) -> c_int {
+        // SAFETY: The core passes a QP of this driver and structures to fill in.
+        from_result(|| unsafe {
+            let data = Shell::<D>::data((*qp).device);
+            D::query_qp(data, Ref::from_raw(qp))?.store(&*qp, &mut *attr, &mut *init);
+            Ok(0)
+        })
+    }
+
+    extern "C" fn destroy_qp(qp: *mut bindings::ib_qp, _udata: *mut bindings::ib_udata) -> c_int {
+        // SAFETY: The core destroys what was created, after everything that uses it.
+        unsafe {
+            QpObject::<D>::payload(qp).close();
+            QpObject::<D>::destroy(qp);
+        }
+        0
+    }
+
+    extern "C" fn create_srq(
+        srq: *mut bindings::ib_srq,
+        attr: *mut bindings::ib_srq_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: As in `create_user_cq`; the domain is of this driver and held by the core.
+        from_result(|| unsafe {
+            let (context, mut udata) = user::<D>(udata)?;
+            let notifier = Notifier::new(srq)?;
+            let pd = Ref::from_raw((*srq).pd);
+            let mut new = NewSrq::new(attr, context, pd, notifier.clone());
+            let data = Shell::<D>::data((*srq).device);
+            let payload =
+                D::create_srq(data, &mut new, &mut udata).inspect_err(|_| notifier.close())?;
+            SrqObject::<D>::create(srq, Ok::<_, Error>(Watched::new(notifier, payload)))?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn modify_srq(
+        srq: *mut bindings::ib_srq,
+        attr: *mut bindings::ib_srq_attr,
+        mask: bindings::ib_srq_attr_mask,
+        _udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core passes an SRQ of this driver; everything lives for this call.
+        from_result(|| unsafe {
+            let has = |bit| mask & bit != 0;
+            let change = SrqChange {
+                max_wr: has(bindings::ib_srq_attr_mask_IB_SRQ_MAX_WR).then(|| (*attr).max_wr),
+                limit: has(bindings::ib_srq_attr_mask_IB_SRQ_LIMIT).then(|| (*attr).srq_limit),
+            };
+            let data = Shell::<D>::data((*srq).device);
+            D::modify_srq(data, Ref::from_raw(srq), change)?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn query_srq(srq: *mut bindings::ib_srq, attr: *mut bindings::ib_srq_attr) -> c_int {
+        // SAFETY: The core passes an SRQ of this driver and a structure to fill in.
+        from_result(|| unsafe {
+            let data = Shell::<D>::data((*srq).device);
+            D::query_srq(data, Ref::from_raw(srq))?.store(&mut *attr);
+            Ok(0)
+        })
+    }
+
+    extern "C" fn destroy_srq(
+        srq: *mut bindings::ib_srq,
+        _udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core destroys what was created, after everything that uses it.
+        unsafe {
+            SrqObject::<D>::payload(srq).close();
+            SrqObject::<D>::destroy(srq);
+        }
+        0
+    }
+
+    extern "C" fn reg_user_mr(
+        pd: *mut bindings::ib_pd,
+        start: u64,
+        length: u64,
+        virt: u64,
+        access: c_int,
+        hint: *mut bindings::ib_dmah,
+        udata: *mut bindings::ib_udata,
+    ) -> *mut bindings::ib_mr {
+        let make = || {
+            if !hint.is_null() {
+                return Err(EOPNOTSUPP);
+            }
+            // SAFETY: The core passes a domain of this driver; everything lives for this call.
+            let (context, mut udata, pd, data) = unsafe {
+                let (context, udata) = user::<D>(udata)?;
+                let data = Shell::<D>::data((*pd).device);
+                (context, udata, Ref::from_raw(pd), data)
+            };
+            let mut new = NewMr {
+                context,
+                pd,
+                start,
+                length,
+                virt,
+                access: Access::from_raw(access),
+                lkey: 0,
+                rkey: 0,
+            };
+            let payload = D::register_mr(data, &mut new, &mut udata)?;
+            Allocated::make(&new, payload)
+        };
+        make().unwrap_or_else(|error| error.to_ptr())
+    }
+
+    extern "C" fn rereg_user_mr(
+        mr: *mut bindings::ib_mr,
+        flags: c_int,
+        start: u64,
+        length: u64,
+        virt: u64,
+        access: c_int,
+        pd: *mut bindings::ib_pd,
+        udata: *mut bindings::ib_udata,
+    ) -> *mut bindings::ib_mr {
+        // CAST: a set of bits.
+        let has = |bit| flags as u32 & bit != 0;
+        let make = || {
+            let other = has(bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS);
+            // SAFETY: The core passes a region and domains of this driver; everything lives for this
+            // call.
+            let (context, mut udata, old, data, raw) = unsafe {
+                let (context, udata) = user::<D>(udata)?;
+                let data = Shell::<D>::data((*mr).device);
+                (context, udata, Ref::from_raw(mr), data, &*mr)
+            };
+            let pd = if has(bindings::ib_mr_rereg_flags_IB_MR_REREG_PD) {
+                pd
+            } else {
+                raw.pd
+            };
+            let mut new = NewMr {
+                context,
+                // SAFETY: As above.
+                pd: unsafe { Ref::from_raw(pd) },
+                start,
+                length: if other { length } else { raw.length },
+                virt: if other { virt } else { raw.iova },
+                access: if has(bindings::ib_mr_rereg_flags_IB_MR_REREG_ACCESS) {
+                    Access::from_raw(access)
+                } else {
+                    D::access_of(old)
+                },
+                lkey: 0,
+                rkey: 0,
+            };
+            let what = if other {
+                Reregister::Other
+            } else {
+                Reregister::Same
+            };
+            let payload = D::reregister_mr(data, old, &mut new, what, &mut udata)?;
+            Allocated::make(&new, payload)
+        };
+        make().unwrap_or_else(|error| error.to_ptr())
+    }
+
+    extern "C" fn dereg_mr(mr: *mut bindings::ib_mr, _udata: *mut bindings::ib_udata) -> c_int {
+        // SAFETY: The core deregisters what was registered, after everything that uses it.
+        unsafe { Allocated::free::<D>(mr) };
+        0
+    }
+
+    extern "C" fn create_user_ah(
+        ah: *mut bindings::ib_ah,
+        attr: *mut bindings::rdma_ah_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core passes a new address handle of the size it was told; everything lives for
+        // this call.
+        from_result(|| unsafe {
+            let (_, mut udata) = user::<D>(udata)?;
+            let data = Shell::<D>::data((*ah).device);
+            let path = AddressVector::from_raw((*attr).ah_attr);
+            D::create_ah(data, &path, &mut udata)?;
+            Ok(0)
+        })
+    }
+
+    /// There is nothing on the device.
+    extern "C" fn destroy_ah(_ah: *mut bindings::ib_ah, _flags: u32) -> c_int {
+        0
+    }
+
+    extern "C" fn attach_mcast(
+        qp: *mut bindings::ib_qp,
+        gid: *mut bindings::ib_gid,
+        _lid: u16,
+    ) -> c_int {
+        // SAFETY: The core passes a QP of this driver and a GID.
+        from_result(|| unsafe {
+            let data = Shell::<D>::data((*qp).device);
+            D::attach_multicast(data, Ref::from_raw(qp), (*gid).raw)?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn detach_mcast(
+        qp: *mut bindings::ib_qp,
+        gid: *mut bindings::ib_gid,
+        _lid: u16,
+    ) -> c_int {
+        // SAFETY: The core passes a QP of this driver and a GID.
+        from_result(|| unsafe {
+            let data = Shell::<D>::data((*qp).device);
+            D::detach_multicast(data, Ref::from_raw(qp), (*gid).raw)?;
+            Ok(0)
+        })
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Verbs of users: what a driver does for processes that talk to the device themselves.
+
+use kernel::prelude::*;
+
+use super::{
+    access::Access,
+    ah::AddressVector,
+    cq::{Cq, NewCq},
+    device::Driver,
+    mr::{Mr, NewMr, Reregister},
+    object::Context,
+    qp::{NewQp, Qp, QpChange, QpReport},
+    srq::{NewSrq, Srq, SrqAttributes, SrqChange},
+    udata::Udata,
+};
+
+/// A driver whose queues are in the hands of user space: posting, polling and arming never come here.
+///
+/// The driver's part of each object is made by a create function and dropped when the object is
+/// destroyed, which cannot fail. A create function that fails leaves nothing behind. The core does
+/// not destroy an object while others refer to it: a QP goes before its CQs, SRQ and domain.
+///
+/// Calls are in process context and sleep. Calls for one object may come at the same time; create
+/// and destroy are alone.
+pub trait UserVerbs: Driver {
+    /// The driver's part of a completion queue.
+    type Cq: Send + Sync + 'static;
+    /// The driver's part of a queue pair.
+    type Qp: Send + Sync + 'static;
+    /// The driver's part of a memory region.
+    type Mr: Send + Sync + 'static;
+    /// The driver's part of a shared receive queue.
+    type Srq: Send + Sync + 'static;
+
+    /// Makes a CQ.
+    fn create_cq(
+        data: &Self::Data,
+        new: &mut NewCq<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::Cq>;
+
+    /// Gives a CQ room for at least `entries`; [`Cq::set_entries`] says how many it has then.
+    fn resize_cq(
+        data: &Self::Data,
+        context: Context<'_, Self::Context>,
+        cq: Cq<'_, Self::Cq>,
+        entries: u32,
+        udata: &mut Udata<'_>,
+    ) -> Result;
+
+    /// Raises the event of a CQ after `count` completions or `period` microseconds.
+    fn moderate_cq(data: &Self::Data, cq: Cq<'_, Self::Cq>, count: u16, period: u16) -> Result;
+
+    /// Makes a QP in RESET.
+    fn create_qp(
+        data: &Self::Data,
+        new: &mut NewQp<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::Qp>;
+
+    /// Changes a QP.
+    fn modify_qp(
+        data: &Self::Data,
+        qp: Qp<'_, Self::Qp>,
+        change: &QpChange<'_>,
+        udata: &mut Udata<'_>,
+    ) -> Result;
+
+    /// Asks the device for a QP.
+    fn query_qp(data: &Self::Data, qp: Qp<'_, Self::Qp>) -> Result<QpReport>;
+
+    /// Makes an SRQ.
+    fn create_srq(
+        data: &Self::Data,
+        new: &mut NewSrq<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::Srq>;
+
+    /// Changes an SRQ.
+    fn modify_srq(data: &Self::Data, srq: Srq<'_, Self::Srq>, change: SrqChange) -> Result;
+
+    /// Asks the device for an SRQ.
+    fn query_srq(data: &Self::Data, srq: Srq<'_, Self::Srq>) -> Result<SrqAttributes>;
+
+    /// Registers memory.
+    fn register_mr(
+        data: &Self::Data,
+        new: &mut NewMr<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::Mr>;
+
+    /// The access that a region was registered with.
+    fn access_of(mr: Mr<'_, Self::Mr>) -> Access;
+
+    /// Makes the region that takes the place of `old`, which goes when this has succeeded.
+    fn reregister_mr(
+        data: &Self::Data,
+        old: Mr<'_, Self::Mr>,
+        new: &mut NewMr<'_, Self>,
+        what: Reregister,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::Mr>;
+
+    /// Checks an address vector and answers the user space library, which keeps it.
+    fn create_ah(data: &Self::Data, path: &AddressVector<'_>, udata: &mut Udata<'_>) -> Result;
+
+    /// Datagrams to group `gid` come to this QP too.
+    fn attach_multicast(data: &Self::Data, qp: Qp<'_, Self::Qp>, gid: [u8; 16]) -> Result;
+
+    /// They do not any more.
+    fn detach_multicast(data: &Self::Data, qp: Qp<'_, Self::Qp>, gid: [u8; 16]) -> Result;
+}
