@@ -5,6 +5,8 @@
 //! need one huge allocation. The device sees a list of 4 KiB pages (PAS). An entry whose size is a
 //! power of two never crosses a chunk.
 
+pub(crate) mod user;
+
 use kernel::{
     device::{
         Bound,
@@ -24,6 +26,7 @@ use kernel_ext::numa::{
     Node, //
 };
 
+use self::user::UserBuf;
 use crate::census::{
     Counted,
     Kind, //
@@ -156,5 +159,41 @@ impl Buf {
             self.write(at, &zero)?;
         }
         Ok(())
+    }
+}
+
+/// The memory of a queue, as commands describe it to the device: a list of 4 KiB pages, and where
+/// the queue begins in the first one.
+#[derive(Clone, Copy)]
+pub(crate) enum Memory<'a> {
+    /// Of the driver.
+    Own(&'a Buf),
+    /// Of a process.
+    User(&'a UserBuf),
+}
+
+impl Memory<'_> {
+    /// Number of 4 KiB pages.
+    pub(crate) fn pages(self) -> usize {
+        match self {
+            Self::Own(buf) => buf.pages(),
+            Self::User(buf) => buf.pages(),
+        }
+    }
+
+    /// Where the queue begins in the first page, in units of 64 bytes (`page_offset` of contexts).
+    pub(crate) fn offset(self) -> u64 {
+        match self {
+            Self::Own(_) => 0,
+            Self::User(buf) => buf.offset(),
+        }
+    }
+
+    /// Writes the page list, 8 bytes big endian a page, to the start of `pas`.
+    pub(crate) fn write_pas(self, pas: &mut [u8]) -> Result {
+        match self {
+            Self::Own(buf) => buf.write_pas(pas),
+            Self::User(buf) => buf.write_pas(pas),
+        }
     }
 }

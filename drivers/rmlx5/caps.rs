@@ -188,6 +188,14 @@ pub(crate) struct Caps {
     pub(crate) log_max_mkey: u8,
     /// log2 of the number of protection domains; at most 24.
     pub(crate) log_max_pd: u8,
+    /// log2 of the number of shared receive queues; 0 without.
+    pub(crate) log_max_srq: u8,
+    /// log2 of the receives of the largest one; at most 15.
+    pub(crate) log_max_srq_size: u8,
+    /// log2 of the number of multicast groups; 0 without.
+    pub(crate) log_max_multicast: u8,
+    /// QPs in a multicast group.
+    pub(crate) max_multicast_qps: u32,
     /// log2 of the longest message in bytes; 12 to 30.
     pub(crate) log_max_message: u8,
     /// log2 of the reads and atomics a QP may have under way, as initiator.
@@ -429,6 +437,10 @@ impl Caps {
             log_max_cq_size: clamp8(at_least!(general, cmd_hca_cap.log_max_cq_sz, 6), 22),
             log_max_mkey: clamp8(at_least!(general, cmd_hca_cap.log_max_mkey, 1), 24),
             log_max_pd: clamp8(at_least!(general, cmd_hca_cap.log_max_pd, 1), 24),
+            log_max_srq: clamp8(general.get(field!(cmd_hca_cap, log_max_srq)), 24),
+            log_max_srq_size: clamp8(general.get(field!(cmd_hca_cap, log_max_srq_sz)), 15),
+            log_max_multicast: clamp8(general.get(field!(cmd_hca_cap, log_max_mcg)), 24),
+            max_multicast_qps: general.get32(field!(cmd_hca_cap, max_qp_mcg)),
             log_max_message: clamp8(at_least!(general, cmd_hca_cap.log_max_msg, 12), 30),
             log_max_initiator_depth: clamp8(general.get(field!(cmd_hca_cap, log_max_ra_req_qp)), 7),
             log_max_responder_depth: clamp8(general.get(field!(cmd_hca_cap, log_max_ra_res_qp)), 7),

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Cq,
     Qp,
     Channel,
+    /// Shared receive queue.
+    Srq,
     /// Send queue of the network interface.
     Sq,
     /// Receive queue of the network interface.
@@ -34,7 +36,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their counters.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Device,
         Self::Buffer,
         Self::Page,
@@ -46,6 +48,7 @@ impl Kind {
         Self::Cq,
         Self::Qp,
         Self::Channel,
+        Self::Srq,
         Self::Sq,
         Self::Rq,
     ];
@@ -64,6 +67,7 @@ impl Kind {
             Self::Cq => "cq",
             Self::Qp => "qp",
             Self::Channel => "channel",
+            Self::Srq => "srq",
             Self::Sq => "sq",
             Self::Rq => "rq",
         }

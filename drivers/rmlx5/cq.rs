@@ -12,6 +12,7 @@
 //! in ib/cq.c.
 
 pub(crate) mod cqe;
+pub(crate) mod user;
 
 use kernel::{
     device::{
@@ -51,7 +52,10 @@ use self::cqe::{
     OP_OWN_UNUSED, //
 };
 use crate::{
-    buf::Buf,
+    buf::{
+        Buf,
+        Memory, //
+    },
     census::{
         Counted,
         Kind, //
@@ -79,7 +83,12 @@ pub(crate) struct Moderation {
 }
 
 struct CreateCq<'a> {
-    ring: &'a CqRing,
+    memory: Memory<'a>,
+    log: u8,
+    /// Entries of 128 bytes instead of 64.
+    long: bool,
+    /// Who consumes promises that there is always room.
+    ignore_overrun: bool,
     uar: u32,
     eqn: u8,
     record: u64,
@@ -93,19 +102,22 @@ impl Command for CreateCq<'_> {
     type Output = u32;
 
     fn in_tail(&self) -> usize {
-        self.ring.buf.pages() * 8
+        self.memory.pages() * 8
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input.with(span!(create_cq_in, cq_context), |cqc| {
-            cqc.set(field!(cqc, log_cq_size), self.ring.ring.log().into())
+            cqc.set(field!(cqc, log_cq_size), self.log.into())
+                .set(field!(cqc, cqe_sz), self.long.into())
+                .set_flag(field!(cqc, oi), self.ignore_overrun)
+                .set(field!(cqc, page_offset), self.memory.offset())
                 .set(field!(cqc, uar_page), self.uar.into())
                 .set(field!(cqc, cq_period), self.moderation.period_us.into())
                 .set(field!(cqc, cq_max_count), self.moderation.count.into())
                 .set(field!(cqc, c_eqn_or_apu_element), self.eqn.into())
                 .set(field!(cqc, dbr_addr), self.record);
         });
-        self.ring.buf.write_pas(input.raw(span!(create_cq_in, pas)))
+        self.memory.write_pas(input.raw(span!(create_cq_in, pas)))
     }
 
     fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
@@ -115,7 +127,9 @@ impl Command for CreateCq<'_> {
 
 struct ResizeCq<'a> {
     cqn: u32,
-    ring: &'a CqRing,
+    memory: Memory<'a>,
+    log: u8,
+    long: bool,
 }
 
 impl Command for ResizeCq<'_> {
@@ -130,7 +144,7 @@ impl Command for ResizeCq<'_> {
     }
 
     fn in_tail(&self) -> usize {
-        self.ring.buf.pages() * 8
+        self.memory.pages() * 8
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
@@ -149,9 +163,11 @@ impl Command for ResizeCq<'_> {
                 mask.into(),
             )
             .with(span!(modify_cq_in, cq_context), |cqc| {
-                cqc.set(field!(cqc, log_cq_size), self.ring.ring.log().into());
+                cqc.set(field!(cqc, log_cq_size), self.log.into())
+                    .set(field!(cqc, cqe_sz), self.long.into())
+                    .set(field!(cqc, page_offset), self.memory.offset());
             });
-        self.ring.buf.write_pas(input.raw(span!(modify_cq_in, pas)))
+        self.memory.write_pas(input.raw(span!(modify_cq_in, pas)))
     }
 
     fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
@@ -280,7 +296,10 @@ impl Cq {
             return Err((error, ring));
         }
         let command = CreateCq {
-            ring: &ring,
+            memory: Memory::Own(&ring.buf),
+            log: ring.ring.log(),
+            long: false,
+            ignore_overrun: false,
             uar: uar.index(),
             eqn,
             record: records.address(Record::Cq),
@@ -368,7 +387,9 @@ impl Cq {
         }
         let command = ResizeCq {
             cqn: self.number,
-            ring: &ring,
+            memory: Memory::Own(&ring.buf),
+            log: ring.ring.log(),
+            long: false,
         };
         match cmd.exec(&command) {
             Ok(()) => {

@@ -4,17 +4,26 @@
 //!
 //! Its port is the network interface's: it is ACTIVE while that one runs and has a link, its MTU follows, and
 //! its GIDs are the interface's addresses ([`gids`]). On a card without Ethernet the port is DOWN and the table
-//! empty. Verbs for users come later; a context can be opened to look at the device.
+//! empty. Verbs are for users; those of the kernel come later.
 //!
 //! The device is registered once and stays across resets.
 
 mod abi;
+mod ah;
+mod context;
+mod cq;
+mod events;
 mod gids;
 mod knobs;
+mod mr;
+mod qp;
+mod srq;
+mod verbs;
 
 use core::fmt;
 
 use kernel::{
+    fmt::Arguments,
     new_mutex,
     prelude::*,
     sync::{
@@ -36,11 +45,13 @@ use kernel_ext::{
         GidKinds,
         Mtu,
         PortAttributes,
+        PortEvent,
         PortSpeed,
         PortState,
         PortWidth,
         Registration,
-        Udata, //
+        Udata,
+        Vma, //
     },
     sysfs::{
         Group,
@@ -48,11 +59,16 @@ use kernel_ext::{
     },
 };
 
-use self::gids::Gids;
+use self::{
+    context::UserContext,
+    events::Events,
+    gids::Gids, //
+};
 use crate::{
     caps::Caps,
     channel::set::Channels,
     device::Device,
+    limit::Limit,
     pd::Pd,
     port::{
         path_mtu,
@@ -74,6 +90,11 @@ const SEND_WQE_LIMIT: u32 = 512;
 const DATA_SEGMENT: u32 = 16;
 /// Bytes of a send WQE before its scatter entries: control and remote address.
 const SEND_HEAD: u32 = 32;
+/// Bytes of a receive of an SRQ before its scatter entries. Source: `mlx5_wqe_srq_next_seg`.
+const SRQ_HEAD: u32 = 16;
+/// The device can tell: `IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT`, `..._SYS_IMAGE_GUID` and
+/// `..._RC_RNR_NAK_GEN` of include/uapi/rdma/ib_user_verbs.h.
+const CAP_FLAGS: u64 = 1 << 10 | 1 << 11 | 1 << 12;
 /// Most bytes that the length of a scatter entry can say (0 means it). Source: `mlx5_wqe_data_seg`.
 const DATA_SEGMENT_BYTES: u64 = 1 << 31;
 
@@ -87,6 +108,9 @@ pub(crate) struct Limits {
     pub(crate) max_recv_sge: u32,
     pub(crate) max_msg_size: u32,
     pub(crate) max_dma_size: u64,
+    pub(crate) max_srq: u32,
+    pub(crate) max_srq_wr: u32,
+    pub(crate) max_srq_sge: u32,
 }
 
 impl Limits {
@@ -102,6 +126,13 @@ impl Limits {
             max_send_sge: send_wqe.saturating_sub(SEND_HEAD) / DATA_SEGMENT,
             max_recv_sge: u32::from(caps.max_receive_wqe) / DATA_SEGMENT,
             max_msg_size,
+            max_srq: match caps.log_max_srq {
+                0 => 0,
+                log => 1 << log,
+            },
+            // One stays free, so that an empty queue can be told from a full one.
+            max_srq_wr: (1u32 << caps.log_max_srq_size).saturating_sub(1),
+            max_srq_sge: u32::from(caps.max_receive_wqe).saturating_sub(SRQ_HEAD) / DATA_SEGMENT,
             // CAST: `usize` has 64 bits here.
             max_dma_size: u64::from(max_msg_size)
                 .min(DATA_SEGMENT_BYTES)
@@ -118,9 +149,20 @@ pub(crate) struct Data {
     identity: Identity,
     netdev: Option<DeviceRef>,
     gids: Arc<Gids>,
+    /// Who is told of events of users' objects.
+    events: Arc<Events>,
+    /// Lines about what users may not have.
+    complaints: Limit,
 }
 
 impl Data {
+    /// Says in a line, if there were not many lately, what a user may not have.
+    fn complain(&self, what: Arguments<'_>) {
+        if self.complaints.allows() {
+            dev_warn!(self.device.pdev, "{}\n", what);
+        }
+    }
+
     fn limits(&self) -> Result<Limits> {
         Ok(Limits::of(&self.device.caps()?, &self.device.pdev))
     }
@@ -129,14 +171,21 @@ impl Data {
 /// The driver of the RDMA device.
 pub(crate) struct Verbs;
 
-/// A user's context. Nothing hangs on it yet.
-pub(crate) struct UserContext;
-
 /// A protection domain of a user or of the kernel.
 pub(crate) struct Domain {
     device: Arc<Device>,
     pd: Option<Pd>,
     generation: u32,
+}
+
+impl Domain {
+    /// Its number on the device. `EIO` when it belongs to an earlier generation.
+    fn number(&self) -> Result<u32> {
+        if self.device.recovery.generation() != self.generation {
+            return Err(EIO);
+        }
+        self.pd.as_ref().map(Pd::number).ok_or(EIO)
+    }
 }
 
 impl Drop for Domain {
@@ -189,6 +238,18 @@ impl Driver for Verbs {
                 .max_qp
                 .saturating_mul(1 << caps.log_max_responder_depth),
             atomic: caps.atomic && caps.atomic_host_order,
+            device_cap_flags: CAP_FLAGS,
+            max_srq: limits.max_srq,
+            max_srq_wr: limits.max_srq_wr,
+            max_srq_sge: limits.max_srq_sge,
+            // CAST, below: a number that user space takes for signed.
+            max_ah: i32::MAX as u32,
+            max_mcast_grp: 1 << caps.log_max_multicast,
+            max_mcast_qp_attach: caps.max_multicast_qps,
+            max_total_mcast_qp_attach: caps
+                .max_multicast_qps
+                .saturating_mul(1 << caps.log_max_multicast)
+                .min(i32::MAX as u32),
             max_pkeys: 1,
             hca_core_clock: caps.clock_khz.into(),
             ..DeviceAttributes::default()
@@ -231,8 +292,11 @@ impl Driver for Verbs {
     }
 
     fn create_context(data: &Data, udata: Udata<'_>) -> impl PinInit<UserContext, Error> {
-        abi::open_context(&data.device, udata)?;
-        Ok::<_, Error>(UserContext)
+        UserContext::open(&data.device, udata)
+    }
+
+    fn mmap(data: &Data, vma: Vma<'_, UserContext>) -> Result {
+        context::map(data, vma)
     }
 
     fn create_pd(
@@ -240,7 +304,10 @@ impl Driver for Verbs {
         user: Option<(Context<'_, UserContext>, Udata<'_>)>,
     ) -> impl PinInit<Domain, Error> {
         let device = data.device.clone();
-        let generation = device.recovery.generation();
+        let generation = match &user {
+            Some((context, _)) => context.payload().generation()?,
+            None => device.recovery.generation(),
+        };
         let pd = Pd::alloc(&device.cmd)?;
         let number = pd.number();
         // From here on an error gives the domain back.
@@ -250,8 +317,7 @@ impl Driver for Verbs {
             generation,
         };
         if let Some((_, mut udata)) = user {
-            // struct mlx5_ib_alloc_pd_resp.
-            udata.respond_bytes(&number.to_ne_bytes())?;
+            abi::answer_number(number, &mut udata)?;
         }
         Ok::<_, Error>(domain)
     }
@@ -298,6 +364,7 @@ pub(crate) struct Face {
     /// There is an interface whose addresses fill the table.
     has_netdev: bool,
     device: Arc<Device>,
+    events: Arc<Events>,
 }
 
 impl Face {
@@ -323,12 +390,16 @@ impl Face {
             completion_vectors: vectors as u32,
         };
         let gids = Arc::pin_init(Gids::new(caps.gid_table_len())?, GFP_KERNEL)?;
+        let events = Arc::pin_init(Events::new(), GFP_KERNEL)?;
+        device.events.listen(events.clone())?;
         let data = Data {
             device: device.clone(),
             channels: channels.clone(),
             identity,
             netdev: netdev.clone(),
             gids: gids.clone(),
+            events: events.clone(),
+            complaints: Limit::default(),
         };
         // The core fills the table while it registers the device; the card hears of it when this joins.
         let registration = Registration::new(
@@ -349,6 +420,7 @@ impl Face {
                 gids,
                 has_netdev: netdev.is_some(),
                 device: device.clone(),
+                events,
             }),
             GFP_KERNEL,
         )?;
@@ -365,8 +437,12 @@ impl Participant for Face {
     }
 
     fn stop(&self) {
-        // It stays registered; what users have on it belongs to later editions.
         self.gids.lost();
+        // It stays registered. What users have on it is void: they are told, and close it.
+        self.events.forget_all();
+        if let Some(registration) = self.registration.lock().as_ref() {
+            registration.dispatch(1, PortEvent::DeviceFatal);
+        }
     }
 
     fn start(&self) -> Result {

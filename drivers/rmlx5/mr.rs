@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory regions of the kernel's own memory: a key, and the pages that it stands for.
+//! Memory regions: a key, and the pages that it stands for.
 //!
 //! Mode MTT: the device translates an address of the region through a list of pages. Source of the
 //! fields: `mlx5r_umr...` and `reg_create` in ib/mr.c.
 
 use kernel::prelude::*;
+use kernel_ext::rdma::Umem;
 use mlx5_hw::{
     field,
     field::{
@@ -34,13 +35,80 @@ use crate::{
     plain_command, //
 };
 
-/// Who may do what through a key.
+/// Who may do what through a key. This side may always read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) struct Access {
+    /// This side may write.
+    pub(crate) local_write: bool,
+    /// The other end may write.
+    pub(crate) remote_write: bool,
+    /// The other end may read.
+    pub(crate) remote_read: bool,
+    /// The other end may do atomics.
+    pub(crate) remote_atomic: bool,
+}
+
+impl Access {
     /// This side only.
-    Local,
+    pub(crate) const LOCAL: Self = Self {
+        local_write: true,
+        remote_write: false,
+        remote_read: false,
+        remote_atomic: false,
+    };
     /// The other end may also write, read and add.
-    Remote,
+    pub(crate) const REMOTE: Self = Self {
+        local_write: true,
+        remote_write: true,
+        remote_read: true,
+        remote_atomic: true,
+    };
+}
+
+/// The memory behind a key.
+#[derive(Clone, Copy)]
+enum Pages<'a> {
+    Own(&'a Buf),
+    /// Pinned memory of a process, in pages of that many bytes.
+    User(&'a Umem, usize),
+}
+
+impl Pages<'_> {
+    fn count(self) -> usize {
+        match self {
+            Self::Own(buf) => buf.pages(),
+            Self::User(umem, size) => umem.count(size),
+        }
+    }
+
+    fn log_size(self) -> u32 {
+        match self {
+            Self::Own(_) => PAGE.trailing_zeros(),
+            Self::User(_, size) => size.trailing_zeros(),
+        }
+    }
+
+    /// The list is counted in 16-byte units, two pages each.
+    fn octwords(self) -> usize {
+        self.count().div_ceil(2)
+    }
+
+    fn write(self, list: &mut [u8]) -> Result {
+        match self {
+            Self::Own(buf) => buf.write_pas(list)?,
+            Self::User(umem, size) => {
+                let mut slots = list.chunks_exact_mut(8);
+                for address in umem.blocks(size) {
+                    let slot = slots.next().ok_or(ERANGE)?;
+                    slot.copy_from_slice(&address.to_be_bytes());
+                }
+            }
+        }
+        for low in list.iter_mut().skip(7).step_by(8).take(self.count()) {
+            *low |= MTT_READ_WRITE;
+        }
+        Ok(())
+    }
 }
 
 /// A translation entry may be read and written. Source: `MLX5_MTT_PRESENT...`, low bits of an MTT.
@@ -49,19 +117,12 @@ const MTT_READ_WRITE: u8 = 3;
 const ANY_QP: u32 = 0xff_ffff;
 
 struct CreateMkey<'a> {
-    buf: &'a Buf,
+    pages: Pages<'a>,
     pd: u32,
     start: u64,
     len: u64,
     access: Access,
     low: u8,
-}
-
-impl CreateMkey<'_> {
-    /// The list is counted in 16-byte units, two pages each.
-    fn octwords(&self) -> usize {
-        self.buf.pages().div_ceil(2)
-    }
 }
 
 impl Command for CreateMkey<'_> {
@@ -71,13 +132,12 @@ impl Command for CreateMkey<'_> {
     type Output = u32;
 
     fn in_tail(&self) -> usize {
-        self.octwords() * 16
+        self.pages.octwords() * 16
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        // CAST: a few hundred.
-        let octwords = self.octwords() as u64;
-        let remote = self.access == Access::Remote;
+        // CAST: bounded by the longest command.
+        let octwords = self.pages.octwords() as u64;
         input.set_flag(field!(create_mkey_in, pg_access), true).set(
             field!(create_mkey_in, translations_octword_actual_size),
             octwords,
@@ -87,25 +147,21 @@ impl Command for CreateMkey<'_> {
                 field!(mkc, access_mode_1_0),
                 raw::MLX5_MKC_ACCESS_MODE_MTT.into(),
             )
-            .set_flag(field!(mkc, lw), true)
+            .set_flag(field!(mkc, lw), self.access.local_write)
             .set_flag(field!(mkc, lr), true)
-            .set_flag(field!(mkc, rw), remote)
-            .set_flag(field!(mkc, rr), remote)
-            .set_flag(field!(mkc, a), remote)
+            .set_flag(field!(mkc, rw), self.access.remote_write)
+            .set_flag(field!(mkc, rr), self.access.remote_read)
+            .set_flag(field!(mkc, a), self.access.remote_atomic)
             .set(field!(mkc, qpn), ANY_QP.into())
             .set(field!(mkc, mkey_7_0), self.low.into())
             .set(field!(mkc, pd), self.pd.into())
             .set(field!(mkc, start_addr), self.start)
             .set(field!(mkc, len), self.len)
             .set(field!(mkc, translations_octword_size), octwords)
-            .set(field!(mkc, log_page_size), PAGE.trailing_zeros().into());
+            .set(field!(mkc, log_page_size), self.pages.log_size().into());
         });
-        let list = input.raw(span!(create_mkey_in, klm_pas_mtt));
-        self.buf.write_pas(list)?;
-        for low in list.iter_mut().skip(7).step_by(8).take(self.buf.pages()) {
-            *low |= MTT_READ_WRITE;
-        }
-        Ok(())
+        self.pages
+            .write(input.raw(span!(create_mkey_in, klm_pas_mtt)))
     }
 
     fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
@@ -172,11 +228,42 @@ impl Mr {
         low: u8,
     ) -> Result<Self, CmdError> {
         let index = cmd.exec(&CreateMkey {
-            buf,
+            pages: Pages::Own(buf),
             pd: pd.number(),
             start,
             // CAST: `usize` has 64 bits here.
             len: buf.len() as u64,
+            access,
+            low,
+        })?;
+        Ok(Self {
+            key: index << 8 | u32::from(low),
+            start,
+            _counted: Counted::new(Kind::Mkey),
+        })
+    }
+
+    /// Registers pinned memory, to be known to the device as addresses from `start` on, in pages of
+    /// `page` bytes: a size that the memory said it has with `start`. The memory must outlive the
+    /// key. `pd` is the number of a domain.
+    ///
+    /// Sleeps. `ENOMEM` when there are no more keys, `E2BIG` when the list of pages is too long for a
+    /// command.
+    pub(crate) fn register(
+        cmd: &Cmd,
+        pd: u32,
+        memory: (&Umem, usize),
+        start: u64,
+        access: Access,
+        low: u8,
+    ) -> Result<Self, CmdError> {
+        let (umem, page) = memory;
+        let index = cmd.exec(&CreateMkey {
+            pages: Pages::User(umem, page),
+            pd,
+            start,
+            // CAST: `usize` has 64 bits here.
+            len: umem.len() as u64,
             access,
             low,
         })?;
@@ -197,7 +284,7 @@ impl Mr {
         })
     }
 
-    /// Key for this side (lkey) and, with [`Access::Remote`], for the other end (rkey).
+    /// Key for this side (lkey) and, with remote access, for the other end (rkey).
     pub(crate) fn key(&self) -> u32 {
         self.key
     }

@@ -6,8 +6,10 @@
 
 pub(crate) mod datagram;
 pub(crate) mod post;
+pub(crate) mod query;
 pub(crate) mod state;
 mod transition;
+pub(crate) mod user;
 
 use kernel::{
     device::{
@@ -35,7 +37,10 @@ use self::state::{
 };
 pub(crate) use self::transition::Path;
 use crate::{
-    buf::Buf,
+    buf::{
+        Buf,
+        Memory, //
+    },
     census::{
         Counted,
         Kind, //
@@ -117,11 +122,27 @@ impl QpRing {
     }
 }
 
+/// Where a QP takes its receives from.
+#[derive(Clone, Copy)]
+enum Receives {
+    /// Its own queue: log2 of the WQEs, log2 of the bytes of each.
+    Own { log: u8, log_stride: u8 },
+    /// A shared queue.
+    Shared { srqn: u32 },
+    /// It has none.
+    Nowhere,
+}
+
 struct CreateQp<'a> {
-    ring: &'a QpRing,
+    service: u32,
+    memory: Option<Memory<'a>>,
+    receives: Receives,
+    /// log2 of the WQEBBs of the send queue, if there is one.
+    log_send: Option<u8>,
     uar: u32,
     pd: u32,
-    cqn: u32,
+    /// CQs of sends and of receives.
+    cqns: (u32, u32),
     record: u64,
     user_index: Option<u32>,
 }
@@ -133,31 +154,50 @@ impl Command for CreateQp<'_> {
     type Output = u32;
 
     fn in_tail(&self) -> usize {
-        self.ring.buf.pages() * 8
+        self.memory.map_or(0, |memory| memory.pages() * 8)
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input.with(span!(create_qp_in, qpc), |qpc| {
-            qpc.set(field!(qpc, st), self.ring.service.code().into())
+            qpc.set(field!(qpc, st), self.service.into())
                 .set(
                     field!(qpc, pm_state),
                     raw::MLX5_QPC_PM_STATE_MIGRATED.into(),
                 )
                 .set(field!(qpc, pd), self.pd.into())
-                .set(field!(qpc, log_rq_size), self.ring.log.into())
-                // A stride of 16 bytes: one scatter entry.
-                .set(field!(qpc, log_rq_stride), 0)
-                .set(field!(qpc, rq_type), raw::MLX5_NON_ZERO_RQ.into())
-                .set(field!(qpc, log_sq_size), self.ring.log_blocks().into())
                 .set(field!(qpc, uar_page), self.uar.into())
-                .set(field!(qpc, cqn_snd), self.cqn.into())
-                .set(field!(qpc, cqn_rcv), self.cqn.into())
+                .set(field!(qpc, cqn_snd), self.cqns.0.into())
+                .set(field!(qpc, cqn_rcv), self.cqns.1.into())
                 .set(field!(qpc, dbr_addr), self.record);
+            match self.receives {
+                Receives::Own { log, log_stride } => qpc
+                    .set(field!(qpc, rq_type), raw::MLX5_NON_ZERO_RQ.into())
+                    .set(field!(qpc, log_rq_size), log.into())
+                    // Counted from 16 bytes, one scatter entry.
+                    .set(
+                        field!(qpc, log_rq_stride),
+                        log_stride.wrapping_sub(4).into(),
+                    ),
+                Receives::Shared { srqn } => qpc
+                    .set(field!(qpc, rq_type), raw::MLX5_SRQ_RQ.into())
+                    .set(field!(qpc, srqn_rmpn_xrqn), srqn.into()),
+                Receives::Nowhere => qpc.set(field!(qpc, rq_type), raw::MLX5_ZERO_LEN_RQ.into()),
+            };
+            match self.log_send {
+                Some(log) => qpc.set(field!(qpc, log_sq_size), log.into()),
+                None => qpc.set_flag(field!(qpc, no_sq), true),
+            };
+            if let Some(memory) = self.memory {
+                qpc.set(field!(qpc, page_offset), memory.offset());
+            }
             if let Some(index) = self.user_index {
                 qpc.set(field!(qpc, user_index), index.into());
             }
         });
-        self.ring.buf.write_pas(input.raw(span!(create_qp_in, pas)))
+        match self.memory {
+            Some(memory) => memory.write_pas(input.raw(span!(create_qp_in, pas))),
+            None => Ok(()),
+        }
     }
 
     fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
@@ -169,6 +209,10 @@ plain_command! {
     /// DESTROY_QP.
     DestroyQp, MLX5_CMD_OP_DESTROY_QP, destroy_qp_in, destroy_qp_out, number: u32 => qpn
 }
+
+/// log2 of the bytes of a receive WQE.
+// CAST: 4.
+const LOG_RECV_WQE: u8 = RECV_WQE_BYTES.trailing_zeros() as u8;
 
 /// User index of QPs that do not want one.
 const NO_USER_INDEX: u32 = 0xff_ffff;
@@ -228,10 +272,16 @@ impl Qp {
         };
         let record = records.address(Record::Qp);
         let command = CreateQp {
-            ring: &ring,
+            service: ring.service.code(),
+            memory: Some(Memory::Own(&ring.buf)),
+            receives: Receives::Own {
+                log: ring.log,
+                log_stride: LOG_RECV_WQE,
+            },
+            log_send: Some(ring.log_blocks()),
             uar: config.doorbell.uar_index(),
             pd: config.pd,
-            cqn: config.cqn,
+            cqns: (config.cqn, config.cqn),
             record,
             user_index: (config.cqe_version != 0).then_some(NO_USER_INDEX),
         };

@@ -8,7 +8,7 @@
 //! | everywhere | [`census`], [`dirs`], [`limit`] |
 //! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`doorbell`], [`buf`] |
 //! | events | [`event`], [`eq`], [`irq`] |
-//! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`wc`], [`port`] |
+//! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`srq`], [`wc`], [`port`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
 //! | users | [`channel`], [`ib`], [`net`] |
 //! | PCI | [`bound`], [`driver`], [`aer`], [`pci`], [`sysfs`], [`report`], [`debugfs`] |
@@ -69,6 +69,7 @@ mod record;
 mod recovery;
 mod report;
 mod sq;
+mod srq;
 mod sysfs;
 mod uar;
 mod wc;

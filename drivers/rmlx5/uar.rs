@@ -190,3 +190,41 @@ impl Uar {
         Ok(())
     }
 }
+
+/// A UAR page for a process: the driver does not map it.
+pub(crate) struct UserUar {
+    index: u32,
+    _counted: Counted,
+}
+
+impl UserUar {
+    /// Gets a page from the device. Sleeps. `ENOMEM` when there are no more.
+    pub(crate) fn alloc(cmd: &Cmd) -> Result<Self> {
+        let index = cmd.exec(&AllocUar)?;
+        let uar = Self {
+            index,
+            _counted: Counted::new(Kind::Uar),
+        };
+        if index < FIRST {
+            uar.dealloc(cmd);
+            return Err(EPROTO);
+        }
+        Ok(uar)
+    }
+
+    /// Gives the page back; an answer is not needed. Nobody may have it mapped.
+    pub(crate) fn dealloc(self, cmd: &Cmd) {
+        let _ = cmd.exec(&DeallocUar { index: self.index });
+    }
+
+    /// The number, for queue contexts.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Where it is in BAR0.
+    pub(crate) fn offset(&self) -> u64 {
+        // CAST: a page is 4 KiB.
+        u64::from(self.index) * PAGE as u64
+    }
+}

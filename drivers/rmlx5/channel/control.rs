@@ -77,7 +77,7 @@ impl Hardware {
         low: u8,
     ) -> Result<Self> {
         let cmd = &control.post.device.cmd;
-        let mr = Mr::create(cmd, base.pd(), &post.buf, START, Access::Local, low)?;
+        let mr = Mr::create(cmd, base.pd(), &post.buf, START, Access::LOCAL, low)?;
         let pd = base.pd().number();
         match Self::queues(control, pd, &post.records, rings) {
             Ok((qp, cq, _)) => Ok(Self {

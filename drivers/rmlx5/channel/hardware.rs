@@ -217,8 +217,8 @@ impl Hardware {
 
     fn keys(cmd: &Cmd, pd: &Pd, area: &Area, index: u32, low: u8) -> Result<(Mr, Mr)> {
         let start = SHARED_SPAN.wrapping_mul(u64::from(index).wrapping_add(1));
-        let local = Mr::create(cmd, pd, &area.local, LOCAL_START, Access::Local, low)?;
-        match Mr::create(cmd, pd, &area.shared, start, Access::Remote, low) {
+        let local = Mr::create(cmd, pd, &area.local, LOCAL_START, Access::LOCAL, low)?;
+        match Mr::create(cmd, pd, &area.shared, start, Access::REMOTE, low) {
             Ok(shared) => Ok((local, shared)),
             Err(error) => {
                 let _ = local.destroy(cmd);

@@ -14,6 +14,7 @@ use mlx5_hw::{
 };
 
 use super::{
+    query::QueryQp,
     state::{
         QpState,
         Step, //
@@ -205,26 +206,6 @@ plain_command! {
     ToReset, MLX5_CMD_OP_2RST_QP, qp_2rst_in, qp_2rst_out, number: u32 => qpn
 }
 
-struct QueryQp {
-    number: u32,
-}
-
-impl Command for QueryQp {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_QUERY_QP;
-    type In = ifc::query_qp_in;
-    type Out = ifc::query_qp_out;
-    type Output = u32;
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input.set(field!(query_qp_in, qpn), self.number.into());
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(query_qp_out, qpc.state)))
-    }
-}
-
 /// What every transition carries, as the C driver does.
 fn common(qpc: &mut Mut<'_, ifc::qpc>, qp: &Qp) {
     qpc.set(field!(qpc, st), qp.ring.service.code().into())
@@ -325,9 +306,9 @@ impl Qp {
 
     /// Asks the device for the state. `EPROTO` for one that such a QP cannot have. Sleeps.
     pub(crate) fn query(&self, cmd: &Cmd) -> Result<QpState> {
-        let state = cmd.exec(&QueryQp {
+        let snapshot = cmd.exec(&QueryQp {
             number: self.number,
         })?;
-        QpState::from_context(state).ok_or(EPROTO)
+        QpState::from_context(snapshot.state).ok_or(EPROTO)
     }
 }

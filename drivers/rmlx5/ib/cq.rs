@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+//! CQs of users.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+use kernel_ext::rdma::{
+    Access,
+    Context,
+    Cq,
+    CqNotifier,
+    NewCq,
+    Udata,
+    Umem, //
+};
+
+use super::{
+    abi,
+    context::{
+        self,
+        UserContext, //
+    },
+    events::Events,
+    Data,
+    Verbs, //
+};
+use crate::{
+    buf::user::UserBuf,
+    cq::{
+        user::{
+            Config,
+            UserCq, //
+        },
+        Moderation, //
+    },
+    device::Device,
+    eq::sink::CqHandler, //
+};
+
+/// Longest moderation period, in microseconds: 12 bits. Source: `MLX5_MAX_CQ_PERIOD` in ib/cq.c.
+const MAX_PERIOD: u16 = 0xfff;
+
+/// The driver's part of a user's CQ.
+pub(crate) struct Completions {
+    device: Arc<Device>,
+    events: Arc<Events>,
+    generation: u32,
+    number: u32,
+    vector: usize,
+    /// Held while a command for it is under way; `None` at the end only.
+    queue: Pin<KBox<Mutex<Option<UserCq>>>>,
+}
+
+impl Completions {
+    /// The number the device gave it.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn alive(&self) -> Result {
+        if self.device.recovery.generation() == self.generation {
+            Ok(())
+        } else {
+            Err(EIO)
+        }
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        let Some(queue) = self.queue.lock().take() else {
+            return;
+        };
+        // A CQ of an earlier generation is gone already, and its number may be another's.
+        if self.alive().is_ok() {
+            self.events.forget_cq(self.number);
+            if let Some(eq) = self.device.comp_eq(self.vector) {
+                drop(eq.unsubscribe(self.number));
+            }
+            queue.destroy(&self.device.cmd);
+        }
+    }
+}
+
+/// Passes completions on.
+struct Handler(Arc<CqNotifier>);
+
+impl CqHandler for Handler {
+    fn completion(&self) {
+        self.0.completion();
+    }
+}
+
+/// log2 of the entries of a CQ for `wanted` completions: one entry stays free. `EINVAL` beyond the
+/// limit of the device, with a line.
+fn log_entries(data: &Data, wanted: u32) -> Result<u8> {
+    let caps = data.device.caps()?;
+    let most = (1u32 << caps.log_max_cq_size).saturating_sub(1);
+    if wanted == 0 || wanted > most {
+        data.complain(fmt!("CQ: {wanted} entries, the limit is {most}"));
+        return Err(EINVAL);
+    }
+    // CAST: at most 22.
+    Ok(wanted
+        .saturating_add(1)
+        .next_power_of_two()
+        .trailing_zeros() as u8)
+}
+
+/// Makes a CQ.
+pub(super) fn create(
+    data: &Data,
+    new: &mut NewCq<'_, Verbs>,
+    udata: &mut Udata<'_>,
+) -> Result<Completions> {
+    let user = new.context();
+    let generation = user.payload().generation()?;
+    let log = log_entries(data, new.entries())?;
+    let request = abi::CreateCq::parse(udata)?;
+    let vector = new.vector() as usize;
+    let eq = data.device.comp_eq(vector).ok_or(EINVAL)?;
+    let config = Config {
+        uar: user.payload().uar_for_cq(request.uar)?,
+        eqn: eq.eq.number().ok_or(EIO)?,
+        long: request.long,
+        ignore_overrun: new.ignores_overrun() && data.device.caps()?.cq_overrun_ignore,
+    };
+    // CAST: `usize` has 64 bits here.
+    let bytes = (if request.long { 128usize } else { 64 }) << log;
+    let buf = UserBuf::new(Umem::pin_cq(user, udata, request.buffers.queue, bytes)?)?;
+    let record = context::record(user, request.buffers.record)?;
+    let queue = UserCq::create(&data.device.cmd, &config, log, buf, record)?;
+    let number = queue.number();
+    let slot = KBox::pin_init(new_mutex!(None), GFP_KERNEL);
+    let slot: Pin<KBox<Mutex<Option<UserCq>>>> = match slot {
+        Ok(slot) => slot,
+        Err(error) => {
+            queue.destroy(&data.device.cmd);
+            return Err(error);
+        }
+    };
+    *slot.lock() = Some(queue);
+    // From here on an error destroys it.
+    let completions = Completions {
+        device: data.device.clone(),
+        events: data.events.clone(),
+        generation,
+        number,
+        vector,
+        queue: slot,
+    };
+    let notifier = new.notifier();
+    data.events.remember_cq(number, notifier.clone())?;
+    eq.subscribe(number, Arc::new(Handler(notifier), GFP_KERNEL)?)?;
+    abi::answer_number(number, udata)?;
+    new.set_entries((1u32 << log).saturating_sub(1));
+    Ok(completions)
+}
+
+/// Gives a CQ another size.
+pub(super) fn resize(
+    data: &Data,
+    user: Context<'_, UserContext>,
+    cq: Cq<'_, Completions>,
+    entries: u32,
+    udata: &mut Udata<'_>,
+) -> Result {
+    let this = cq.payload();
+    this.alive()?;
+    if !data.device.caps()?.cq_resize {
+        return Err(EOPNOTSUPP);
+    }
+    let log = log_entries(data, entries)?;
+    let (address, long) = abi::parse_resize_cq(udata)?;
+    let mut slot = this.queue.lock();
+    let queue = Option::as_mut(&mut *slot).ok_or(EIO)?;
+    if cq.entries() == (1u32 << log).saturating_sub(1) {
+        return Ok(());
+    }
+    if long != (queue.entry_bytes() == 128) {
+        return Err(EINVAL);
+    }
+    let bytes = queue.entry_bytes() << log;
+    let buf = UserBuf::new(Umem::pin(user, address, bytes, Access::LOCAL_WRITE)?)?;
+    queue.resize(&data.device.cmd, log, buf)?;
+    cq.set_entries((1u32 << log).saturating_sub(1));
+    Ok(())
+}
+
+/// Sets when the event of a CQ is raised.
+pub(super) fn moderate(data: &Data, cq: Cq<'_, Completions>, count: u16, period_us: u16) -> Result {
+    let this = cq.payload();
+    this.alive()?;
+    if !data.device.caps()?.cq_moderation {
+        return Err(EOPNOTSUPP);
+    }
+    if period_us > MAX_PERIOD {
+        data.complain(fmt!(
+            "CQ {:#x}: moderation of {period_us} us, the limit is {MAX_PERIOD}",
+            this.number
+        ));
+        return Err(EINVAL);
+    }
+    let slot = this.queue.lock();
+    let queue = slot.as_ref().ok_or(EIO)?;
+    queue.moderate(&data.device.cmd, Moderation { period_us, count })?;
+    Ok(())
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Memory regions of users.
+
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            ordering::Relaxed,
+            Atomic, //
+        },
+        Arc, //
+    }, //
+};
+use kernel_ext::rdma::{
+    Access,
+    Mr,
+    NewMr,
+    Reregister,
+    Umem, //
+};
+
+use super::{
+    Data,
+    Verbs, //
+};
+use crate::{
+    device::Device,
+    mr, //
+};
+
+/// Page sizes that a key can have: 4 KiB to 2 GiB.
+const PAGE_SIZES: usize = 0xffff_f000;
+/// What a region can allow. Windows are bound by requests that the device refuses; addresses may
+/// count from anywhere.
+const KNOWN: Access = Access::LOCAL_WRITE
+    .or(Access::REMOTE_WRITE)
+    .or(Access::REMOTE_READ)
+    .or(Access::REMOTE_ATOMIC)
+    .or(Access::WINDOW_BIND)
+    .or(Access::ZERO_BASED);
+
+/// The free byte of the next key: keys of regions that are gone stay invalid for long.
+static NEXT_BYTE: Atomic<u32> = Atomic::new(0);
+
+/// The driver's part of a user's region.
+pub(crate) struct Region {
+    device: Arc<Device>,
+    generation: u32,
+    access: Access,
+    key: Option<mr::Mr>,
+    /// Unpinned when no key needs it any more.
+    memory: Option<Arc<Memory>>,
+}
+
+/// Pinned memory, and the size of its pages for the address that it is known by.
+struct Memory {
+    umem: Umem,
+    page: usize,
+}
+
+impl Region {
+    /// What it was registered with.
+    pub(super) fn access(&self) -> Access {
+        self.access
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // A key of an earlier generation is gone already.
+        if self.device.recovery.generation() != self.generation {
+            return;
+        }
+        let destroyed = self.key.take().map(|key| key.destroy(&self.device.cmd));
+        if let Some(Err(error)) = destroyed {
+            if error.in_doubt() {
+                // The device may still use the memory: it stays pinned for ever.
+                core::mem::forget(self.memory.take());
+            }
+        }
+    }
+}
+
+fn check(data: &Data, access: Access) -> Result {
+    if access.on_demand() {
+        data.complain(fmt!("MR: paging on demand is not supported"));
+        return Err(EOPNOTSUPP);
+    }
+    if !access.is_within(KNOWN) {
+        data.complain(fmt!("MR: unknown access flags {:#x}", access.bits()));
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// Makes a key for `memory`.
+fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<Region> {
+    let generation = new.context().payload().generation()?;
+    let access = mr::Access {
+        local_write: new.access.local_write(),
+        remote_write: new.access.remote_write(),
+        remote_read: new.access.remote_read(),
+        remote_atomic: new.access.remote_atomic(),
+    };
+    let key = mr::Mr::register(
+        &data.device.cmd,
+        new.pd().payload().number()?,
+        (&memory.umem, memory.page),
+        new.virt,
+        access,
+        // CAST: the low byte.
+        NEXT_BYTE.fetch_add(1, Relaxed) as u8,
+    );
+    let key = match key {
+        Ok(key) => key,
+        Err(error) => {
+            let errno = Error::from(error);
+            if errno == E2BIG {
+                data.complain(fmt!(
+                    "MR: {} pages of {} bytes are too many for one command",
+                    memory.umem.count(memory.page),
+                    memory.page
+                ));
+                return Err(ENOMEM);
+            }
+            if error.in_doubt() {
+                core::mem::forget(memory);
+            }
+            return Err(errno);
+        }
+    };
+    new.set_keys(key.key(), key.key());
+    Ok(Region {
+        device: data.device.clone(),
+        generation,
+        access: new.access,
+        key: Some(key),
+        memory: Some(memory),
+    })
+}
+
+/// Registers memory.
+pub(super) fn register(data: &Data, new: &mut NewMr<'_, Verbs>) -> Result<Region> {
+    new.context().payload().generation()?;
+    check(data, new.access)?;
+    let length = usize::try_from(new.length).map_err(|_| EINVAL)?;
+    let mut umem = Umem::pin(new.context(), new.start, length, new.access)?;
+    // A region whose first byte lies elsewhere in its page than the address says has none.
+    let page = umem.best_page_size(PAGE_SIZES, new.virt).ok_or(EINVAL)?;
+    let memory = Arc::new(Memory { umem, page }, GFP_KERNEL)?;
+    make(data, new, memory)
+}
+
+/// Makes the region that takes the place of `old`.
+pub(super) fn reregister(
+    data: &Data,
+    old: Mr<'_, Region>,
+    new: &mut NewMr<'_, Verbs>,
+    what: Reregister,
+) -> Result<Region> {
+    match what {
+        Reregister::Other => register(data, new),
+        Reregister::Same => {
+            check(data, new.access)?;
+            let old = old.payload();
+            let memory = old.memory.as_ref().ok_or(EINVAL)?;
+            memory.umem.check_access(new.access)?;
+            make(data, new, memory.clone())
+        }
+    }
+}

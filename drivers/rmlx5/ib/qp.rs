@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+//! QPs of users: making them. Changing them is in [`modify`], asking for them in [`query`].
+
+pub(super) mod modify;
+pub(super) mod query;
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+use kernel_ext::rdma::{
+    Access,
+    NewQp,
+    Qp,
+    QpCaps,
+    QpKind,
+    QpState,
+    Udata, //
+};
+
+use super::{
+    abi,
+    context,
+    context::UserContext,
+    events::Events,
+    Data,
+    Verbs, //
+};
+use crate::{
+    device::Device,
+    qp::user::{
+        Config,
+        Transport,
+        UserQp, //
+    }, //
+};
+
+/// log2 of the bytes of a send WQEBB.
+const LOG_BLOCK: u32 = 6;
+/// log2 of the bytes of a scatter entry, the smallest receive WQE.
+const LOG_ENTRY: u32 = 4;
+/// The user index that means none. Source: `MLX5_IB_DEFAULT_UIDX` in ib/mlx5_ib.h.
+const NO_USER_INDEX: u32 = 0xff_ffff;
+
+/// The driver's part of a user's QP.
+pub(crate) struct Pair {
+    device: Arc<Device>,
+    events: Arc<Events>,
+    generation: u32,
+    kind: QpKind,
+    /// What is reported of its queues.
+    caps: QpCaps,
+    signals_all: bool,
+    inner: Pin<KBox<Mutex<Inner>>>,
+    register: Option<Register>,
+}
+
+/// What changes. The lock is held while a command for the QP is under way.
+struct Inner {
+    /// `None` at the end only.
+    qp: Option<UserQp>,
+    /// As the driver knows it; the device may have gone to ERROR by itself.
+    state: QpState,
+    /// What the other end may do, and how many reads at a time it may have under way.
+    access: Access,
+    responder_depth: u8,
+}
+
+/// A doorbell register of a context that a QP uses. The context outlives its QPs.
+pub(super) struct Register {
+    number: u32,
+    users: Arc<context::Registers>,
+}
+
+impl Register {
+    fn take(context: &UserContext) -> Result<Self> {
+        let users = context.registers().clone();
+        Ok(Self {
+            number: users.take()?,
+            users,
+        })
+    }
+}
+
+impl Drop for Register {
+    fn drop(&mut self) {
+        self.users.give_back(self.number);
+    }
+}
+
+impl Pair {
+    fn alive(&self) -> Result {
+        if self.device.recovery.generation() == self.generation {
+            Ok(())
+        } else {
+            Err(EIO)
+        }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let Some(qp) = self.inner.lock().qp.take() else {
+            return;
+        };
+        // A QP of an earlier generation is gone already, and its number may be another's.
+        if self.alive().is_ok() {
+            self.events.forget_qp(qp.number());
+            qp.destroy(&self.device.cmd);
+        }
+    }
+}
+
+/// Checks what the user wants against the limits of the device.
+fn check_caps(data: &Data, caps: &QpCaps) -> Result {
+    let limits = data.limits()?;
+    for (what, wanted, most) in [
+        ("sends", caps.send_wr, limits.max_qp_wr),
+        ("receives", caps.recv_wr, limits.max_qp_wr),
+        ("entries of a send", caps.send_sge, limits.max_send_sge),
+        ("entries of a receive", caps.recv_sge, limits.max_recv_sge),
+    ] {
+        if wanted > most {
+            data.complain(fmt!("QP: {wanted} {what}, the limit is {most}"));
+            return Err(EINVAL);
+        }
+    }
+    Ok(())
+}
+
+/// log2 of the size of a queue that a library made. `EINVAL` for what is no power of two or beyond
+/// the limit.
+fn log_size(data: &Data, what: &str, count: u32) -> Result<Option<u8>> {
+    if count == 0 {
+        return Ok(None);
+    }
+    let log_most = data.device.caps()?.log_max_qp_size;
+    if !count.is_power_of_two() || count > 1 << log_most {
+        data.complain(fmt!(
+            "QP: {count} {what} are no power of two up to {}",
+            1u32 << log_most
+        ));
+        return Err(EINVAL);
+    }
+    // CAST: at most 31.
+    Ok(Some(count.trailing_zeros() as u8))
+}
+
+/// The receive queue that a library made: log2 of its WQEs and of the bytes of each.
+fn receive_queue(data: &Data, request: &abi::CreateQp) -> Result<Option<(u8, u8)>> {
+    let Some(log) = log_size(data, "receives", request.receives)? else {
+        return Ok(None);
+    };
+    let most = u32::from(data.device.caps()?.max_receive_wqe);
+    let shift = request.receive_shift;
+    if !(LOG_ENTRY..16).contains(&shift) || 1 << shift > most {
+        data.complain(fmt!(
+            "QP: receives of 1 << {shift} bytes, the limit is {most}"
+        ));
+        return Err(EINVAL);
+    }
+    // CAST: below 16.
+    Ok(Some((log, shift as u8)))
+}
+
+/// What CQEs name the QP by. Source: `verify_assign_uidx` in ib/mlx5_ib.h.
+fn user_index(data: &Data, context: &UserContext, wanted: u32) -> Result<Option<u32>> {
+    if data.device.caps()?.cqe_version == 0 {
+        return Ok(None);
+    }
+    match (context.cqe_version(), wanted) {
+        (0, _) => Ok(Some(NO_USER_INDEX)),
+        (_, 0..NO_USER_INDEX) => Ok(Some(wanted)),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Makes a QP.
+pub(super) fn create(
+    data: &Data,
+    new: &mut NewQp<'_, Verbs>,
+    udata: &mut Udata<'_>,
+) -> Result<Pair> {
+    let context = new.context();
+    let user = context.payload();
+    let generation = user.generation()?;
+    let transport = match new.kind() {
+        QpKind::Rc => Transport::Rc,
+        QpKind::Uc => Transport::Uc,
+        QpKind::Ud => Transport::Ud,
+        QpKind::Other(kind) => {
+            data.complain(fmt!("QP: type {kind} is not supported"));
+            return Err(EOPNOTSUPP);
+        }
+    };
+    if new.create_flags() != 0 {
+        data.complain(fmt!(
+            "QP: create flags {:#x} are not supported",
+            new.create_flags()
+        ));
+        return Err(EINVAL);
+    }
+    let wanted = new.caps();
+    check_caps(data, &wanted)?;
+    let request = abi::CreateQp::parse(udata)?;
+    let srqn = new.srq().map(|srq| srq.payload().number());
+    let own_queue = srqn.is_none() && wanted.recv_wr != 0;
+    let receive = receive_queue(data, &request)?;
+    if receive.is_some() != own_queue {
+        return Err(EINVAL);
+    }
+    let register = match request.uar {
+        None => Some(Register::take(&user)?),
+        Some(_) => None,
+    };
+    let uar = match (&register, request.uar) {
+        (Some(register), _) => user.uar_of_register(register.number)?,
+        (None, Some(index)) => user.own_uar(index)?,
+        (None, None) => return Err(EINVAL),
+    };
+    let send_cq = new.send_cq().ok_or(EINVAL)?.payload().number();
+    let recv_cq = new.recv_cq().ok_or(EINVAL)?.payload().number();
+    let config = Config {
+        transport,
+        uar,
+        pd: new.pd().ok_or(EINVAL)?.payload().number()?,
+        cqns: (send_cq, recv_cq),
+        srqn,
+        receive,
+        send: log_size(data, "send blocks", request.send_blocks)?,
+        user_index: user_index(data, &user, request.user_index)?,
+    };
+    // CAST, below: the limits keep both far below 2^32.
+    let receive_bytes = receive.map_or(0, |(log, shift)| 1usize << (log + shift));
+    let bytes = receive_bytes + ((request.send_blocks as usize) << LOG_BLOCK);
+    let buf = match bytes {
+        0 => None,
+        _ => Some(context::buffer(context, request.buffers.queue, bytes)?),
+    };
+    let record = context::record(context, request.buffers.record)?;
+    let inner = KBox::pin_init(
+        new_mutex!(Inner {
+            qp: None,
+            state: QpState::Reset,
+            access: Access::NONE,
+            responder_depth: 0,
+        }),
+        GFP_KERNEL,
+    )?;
+    let qp = UserQp::create(&data.device.cmd, config, buf, record)?;
+    let number = qp.number();
+    inner.lock().qp = Some(qp);
+    // From here on an error destroys it.
+    let pair = Pair {
+        device: data.device.clone(),
+        events: data.events.clone(),
+        generation,
+        kind: new.kind(),
+        caps: QpCaps {
+            // Sends are counted by the library.
+            send_wr: 0,
+            send_sge: 0,
+            recv_wr: request.receives,
+            recv_sge: receive.map_or(0, |(_, shift)| 1 << (u32::from(shift) - LOG_ENTRY)),
+            inline_data: 0,
+        },
+        signals_all: new.signals_all(),
+        inner,
+        register,
+    };
+    data.events.remember_qp(number, new.notifier())?;
+    let register = pair.register.as_ref().map(|register| register.number);
+    abi::answer_create_qp(register, udata)?;
+    new.set_number(number);
+    Ok(pair)
+}
+
+fn multicast(
+    qp: Qp<'_, Pair>,
+    gid: &[u8; 16],
+    how: fn(&UserQp, &Device, &[u8; 16]) -> Result,
+) -> Result {
+    let pair = qp.payload();
+    pair.alive()?;
+    let inner = pair.inner.lock();
+    how(inner.qp.as_ref().ok_or(EIO)?, &pair.device, gid)
+}
+
+/// Datagrams to `gid` come to this QP too.
+pub(super) fn attach(qp: Qp<'_, Pair>, gid: &[u8; 16]) -> Result {
+    multicast(qp, gid, |qp, device, gid| Ok(qp.attach(&device.cmd, gid)?))
+}
+
+/// They do not any more.
+pub(super) fn detach(qp: Qp<'_, Pair>, gid: &[u8; 16]) -> Result {
+    multicast(qp, gid, |qp, device, gid| Ok(qp.detach(&device.cmd, gid)?))
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+//! SRQs of users.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+use kernel_ext::rdma::{
+    NewSrq,
+    Srq,
+    SrqAttributes,
+    SrqChange,
+    Udata, //
+};
+
+use super::{
+    abi,
+    context,
+    events::Events,
+    Data,
+    Verbs, //
+};
+use crate::{
+    device::Device,
+    srq::{
+        Config,
+        UserSrq, //
+    }, //
+};
+
+/// Bytes before the scatter entries of a receive, and of one entry. Source: `mlx5_wqe_srq_next_seg`
+/// and `mlx5_wqe_data_seg` in include/linux/mlx5/qp.h.
+const HEAD: u32 = 16;
+const ENTRY: u32 = 16;
+/// Bytes of the smallest receive.
+const SMALLEST: u32 = 32;
+
+/// The driver's part of a user's SRQ.
+pub(crate) struct Shared {
+    device: Arc<Device>,
+    events: Arc<Events>,
+    generation: u32,
+    number: u32,
+    attributes: SrqAttributes,
+    /// Held while a command for it is under way; `None` at the end only.
+    queue: Pin<KBox<Mutex<Option<UserSrq>>>>,
+}
+
+impl Shared {
+    /// The number the device gave it.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn alive(&self) -> Result {
+        if self.device.recovery.generation() == self.generation {
+            Ok(())
+        } else {
+            Err(EIO)
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let Some(queue) = self.queue.lock().take() else {
+            return;
+        };
+        // An SRQ of an earlier generation is gone already, and its number may be another's.
+        if self.alive().is_ok() {
+            self.events.forget_srq(self.number);
+            queue.destroy(&self.device.cmd);
+        }
+    }
+}
+
+/// Makes an SRQ.
+pub(super) fn create(
+    data: &Data,
+    new: &mut NewSrq<'_, Verbs>,
+    udata: &mut Udata<'_>,
+) -> Result<Shared> {
+    let user = new.context();
+    let generation = user.payload().generation()?;
+    let caps = data.device.caps()?;
+    if !new.is_basic() || caps.log_max_srq == 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let wanted = new.attributes();
+    let limits = data.limits()?;
+    if wanted.max_wr == 0
+        || wanted.max_wr > limits.max_srq_wr
+        || wanted.max_sge > limits.max_srq_sge
+    {
+        data.complain(fmt!(
+            "SRQ: {} receives of {} entries, the limits are {} and {}",
+            wanted.max_wr,
+            wanted.max_sge,
+            limits.max_srq_wr,
+            limits.max_srq_sge
+        ));
+        return Err(EINVAL);
+    }
+    // One receive stays free.
+    let receives = wanted.max_wr.saturating_add(1).next_power_of_two();
+    let stride = HEAD
+        .saturating_add(wanted.max_sge.saturating_mul(ENTRY))
+        .max(SMALLEST)
+        .next_power_of_two();
+    let buffers = abi::parse_create_srq(udata)?;
+    // CAST: the limits keep this below 32 MiB.
+    let bytes = (receives as usize).saturating_mul(stride as usize);
+    let config = Config {
+        pd: new.pd().payload().number()?,
+        // CAST, below: at most 31.
+        log_entries: receives.trailing_zeros() as u8,
+        log_stride: stride.trailing_zeros() as u8,
+    };
+    let buf = context::buffer(user, buffers.queue, bytes)?;
+    let record = context::record(user, buffers.record)?;
+    let slot: Pin<KBox<Mutex<Option<UserSrq>>>> = KBox::pin_init(new_mutex!(None), GFP_KERNEL)?;
+    let queue = UserSrq::create(&data.device.cmd, &config, buf, record)?;
+    let number = queue.number();
+    *slot.lock() = Some(queue);
+    let attributes = SrqAttributes {
+        max_wr: receives.saturating_sub(1),
+        max_sge: wanted.max_sge,
+        limit: 0,
+    };
+    // From here on an error destroys it.
+    let shared = Shared {
+        device: data.device.clone(),
+        events: data.events.clone(),
+        generation,
+        number,
+        attributes,
+        queue: slot,
+    };
+    data.events.remember_srq(number, new.notifier())?;
+    abi::answer_number(number, udata)?;
+    new.set_attributes(attributes);
+    Ok(shared)
+}
+
+/// Arms the limit event. `EINVAL` for another size: SRQs do not change it.
+pub(super) fn modify(data: &Data, srq: Srq<'_, Shared>, change: SrqChange) -> Result {
+    let this = srq.payload();
+    this.alive()?;
+    if change.max_wr.is_some() {
+        data.complain(fmt!("SRQ {:#x}: cannot be resized", this.number));
+        return Err(EINVAL);
+    }
+    let Some(limit) = change.limit else {
+        return Ok(());
+    };
+    if limit > this.attributes.max_wr {
+        data.complain(fmt!(
+            "SRQ {:#x}: limit {limit} of {} receives",
+            this.number,
+            this.attributes.max_wr
+        ));
+        return Err(EINVAL);
+    }
+    let limit = u16::try_from(limit).map_err(|_| EINVAL)?;
+    let slot = this.queue.lock();
+    slot.as_ref().ok_or(EIO)?.arm(&data.device.cmd, limit)?;
+    Ok(())
+}
+
+/// Asks the device for the limit.
+pub(super) fn query(data: &Data, srq: Srq<'_, Shared>) -> Result<SrqAttributes> {
+    let this = srq.payload();
+    this.alive()?;
+    let slot = this.queue.lock();
+    let limit = slot.as_ref().ok_or(EIO)?.limit(&data.device.cmd)?;
+    Ok(SrqAttributes {
+        limit: limit.into(),
+        ..this.attributes
+    })
+}

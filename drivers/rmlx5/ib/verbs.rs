@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Verbs of users, each by the file of its object.
+
+use kernel::prelude::*;
+use kernel_ext::rdma::{
+    Access,
+    AddressVector,
+    Context,
+    Cq,
+    Mr,
+    NewCq,
+    NewMr,
+    NewQp,
+    NewSrq,
+    Qp,
+    QpChange,
+    QpReport,
+    Reregister,
+    Srq,
+    SrqAttributes,
+    SrqChange,
+    Udata,
+    UserVerbs, //
+};
+
+use super::{
+    ah,
+    context::UserContext,
+    cq::{
+        self,
+        Completions, //
+    },
+    mr::{
+        self,
+        Region, //
+    },
+    qp::{
+        self,
+        Pair, //
+    },
+    srq::{
+        self,
+        Shared, //
+    },
+    Data,
+    Verbs, //
+};
+
+impl UserVerbs for Verbs {
+    type Cq = Completions;
+    type Qp = Pair;
+    type Mr = Region;
+    type Srq = Shared;
+
+    fn create_cq(
+        data: &Data,
+        new: &mut NewCq<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Completions> {
+        cq::create(data, new, udata)
+    }
+
+    fn resize_cq(
+        data: &Data,
+        context: Context<'_, UserContext>,
+        cq: Cq<'_, Completions>,
+        entries: u32,
+        udata: &mut Udata<'_>,
+    ) -> Result {
+        cq::resize(data, context, cq, entries, udata)
+    }
+
+    fn moderate_cq(data: &Data, cq: Cq<'_, Completions>, count: u16, period: u16) -> Result {
+        cq::moderate(data, cq, count, period)
+    }
+
+    fn create_qp(data: &Data, new: &mut NewQp<'_, Self>, udata: &mut Udata<'_>) -> Result<Pair> {
+        qp::create(data, new, udata)
+    }
+
+    fn modify_qp(
+        data: &Data,
+        qp: Qp<'_, Pair>,
+        change: &QpChange<'_>,
+        udata: &mut Udata<'_>,
+    ) -> Result {
+        qp::modify::modify(data, qp, change, udata)
+    }
+
+    fn query_qp(_data: &Data, qp: Qp<'_, Pair>) -> Result<QpReport> {
+        qp::query::query(qp)
+    }
+
+    fn create_srq(
+        data: &Data,
+        new: &mut NewSrq<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Shared> {
+        srq::create(data, new, udata)
+    }
+
+    fn modify_srq(data: &Data, srq: Srq<'_, Shared>, change: SrqChange) -> Result {
+        srq::modify(data, srq, change)
+    }
+
+    fn query_srq(data: &Data, srq: Srq<'_, Shared>) -> Result<SrqAttributes> {
+        srq::query(data, srq)
+    }
+
+    fn register_mr(
+        data: &Data,
+        new: &mut NewMr<'_, Self>,
+        _udata: &mut Udata<'_>,
+    ) -> Result<Region> {
+        mr::register(data, new)
+    }
+
+    fn access_of(mr: Mr<'_, Region>) -> Access {
+        mr.payload().access()
+    }
+
+    fn reregister_mr(
+        data: &Data,
+        old: Mr<'_, Region>,
+        new: &mut NewMr<'_, Self>,
+        what: Reregister,
+        _udata: &mut Udata<'_>,
+    ) -> Result<Region> {
+        mr::reregister(data, old, new, what)
+    }
+
+    fn create_ah(data: &Data, path: &AddressVector<'_>, udata: &mut Udata<'_>) -> Result {
+        ah::create(data, path, udata)
+    }
+
+    fn attach_multicast(_data: &Data, qp: Qp<'_, Pair>, gid: [u8; 16]) -> Result {
+        qp::attach(qp, &gid)
+    }
+
+    fn detach_multicast(_data: &Data, qp: Qp<'_, Pair>, gid: [u8; 16]) -> Result {
+        qp::detach(qp, &gid)
+    }
+}
