@@ -17,6 +17,7 @@ mod gids;
 mod knobs;
 mod mr;
 mod qp;
+mod revoke;
 mod srq;
 mod verbs;
 
@@ -24,12 +25,8 @@ use core::fmt;
 
 use kernel::{
     fmt::Arguments,
-    new_mutex,
     prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    }, //
+    sync::Arc, //
 };
 use kernel_ext::{
     net::DeviceRef,
@@ -62,7 +59,8 @@ use kernel_ext::{
 use self::{
     context::UserContext,
     events::Events,
-    gids::Gids, //
+    gids::Gids,
+    revoke::Revoker, //
 };
 use crate::{
     caps::Caps,
@@ -151,6 +149,8 @@ pub(crate) struct Data {
     gids: Arc<Gids>,
     /// Who is told of events of users' objects.
     events: Arc<Events>,
+    /// Takes doorbell pages away after a reset.
+    revoker: Arc<Revoker>,
     /// Lines about what users may not have.
     complaints: Limit,
 }
@@ -292,7 +292,7 @@ impl Driver for Verbs {
     }
 
     fn create_context(data: &Data, udata: Udata<'_>) -> impl PinInit<UserContext, Error> {
-        UserContext::open(&data.device, udata)
+        UserContext::open(data, udata)
     }
 
     fn mmap(data: &Data, vma: Vma<'_, UserContext>) -> Result {
@@ -356,10 +356,9 @@ fn mtu(bytes: u32) -> Mtu {
 }
 
 /// The registered device as a part of the card.
-#[pin_data]
 pub(crate) struct Face {
-    #[pin]
-    registration: Mutex<Option<Registration<Verbs>>>,
+    /// Owns the registration.
+    revoker: Arc<Revoker>,
     gids: Arc<Gids>,
     /// There is an interface whose addresses fill the table.
     has_netdev: bool,
@@ -392,6 +391,7 @@ impl Face {
         let gids = Arc::pin_init(Gids::new(caps.gid_table_len())?, GFP_KERNEL)?;
         let events = Arc::pin_init(Events::new(), GFP_KERNEL)?;
         device.events.listen(events.clone())?;
+        let revoker = Revoker::new()?;
         let data = Data {
             device: device.clone(),
             channels: channels.clone(),
@@ -399,6 +399,7 @@ impl Face {
             netdev: netdev.clone(),
             gids: gids.clone(),
             events: events.clone(),
+            revoker: revoker.clone(),
             complaints: Limit::default(),
         };
         // The core fills the table while it registers the device; the card hears of it when this joins.
@@ -414,16 +415,18 @@ impl Face {
             "RDMA device {}\n",
             registration.name().as_str()
         );
-        let face = Arc::pin_init(
-            pin_init!(Self {
-                registration <- new_mutex!(Some(registration)),
+        revoker.open(Arc::new(registration, GFP_KERNEL)?);
+        let face = Arc::new(
+            Self {
+                revoker: revoker.clone(),
                 gids,
                 has_netdev: netdev.is_some(),
                 device: device.clone(),
                 events,
-            }),
+            },
             GFP_KERNEL,
-        )?;
+        )
+        .inspect_err(|_| drop(revoker.close()))?;
         device
             .recovery
             .join(face.clone())
@@ -440,9 +443,10 @@ impl Participant for Face {
         self.gids.lost();
         // It stays registered. What users have on it is void: they are told, and close it.
         self.events.forget_all();
-        if let Some(registration) = self.registration.lock().as_ref() {
+        if let Some(registration) = self.revoker.registration() {
             registration.dispatch(1, PortEvent::DeviceFatal);
         }
+        self.revoker.schedule();
     }
 
     fn start(&self) -> Result {
@@ -453,7 +457,7 @@ impl Participant for Face {
     }
 
     fn close(&self) {
-        let registration = self.registration.lock().take();
+        let registration = self.revoker.close();
         // Waits for everybody who is in a callback or an attribute.
         drop(registration);
         self.gids.end(&self.device);

@@ -55,7 +55,8 @@ pub(crate) struct UserContext {
 
 impl UserContext {
     /// Opens a context and answers the library.
-    pub(super) fn open(device: &Arc<Device>, mut udata: Udata<'_>) -> Result<Self> {
+    pub(super) fn open(data: &Data, mut udata: Udata<'_>) -> Result<Self> {
+        let device = &data.device;
         let request = abi::OpenContext::parse(&udata)?;
         let caps = device.caps()?;
         let blue_flame = device.blue_flame();
@@ -73,6 +74,8 @@ impl UserContext {
                 .map_err(|_| ENOMEM)?;
         }
         let registers = Registers::new(request.registers as usize, request.exclusive as usize)?;
+        // Pages of an earlier generation may have the same numbers.
+        data.revoker.wait();
         request.answer(&caps, blue_flame, &mut udata)?;
         Ok(Self {
             device: device.clone(),

@@ -3,7 +3,14 @@
 
 use core::{fmt, marker::PhantomData, mem::offset_of, ptr::NonNull};
 
-use kernel::{error::to_result, prelude::*, str::CStrExt, types::Opaque, ModuleMetadata};
+use kernel::{
+    error::to_result,
+    prelude::*,
+    str::CStrExt,
+    sync::atomic::{ordering::Relaxed, Atomic},
+    types::Opaque,
+    ModuleMetadata,
+};
 use pin_init::PinInit;
 use rmlx5_bindings as bindings;
 
@@ -146,9 +153,19 @@ pub(super) struct Shell<D: Driver> {
     data: *const D::Data,
     gid_table_len: u16,
     gid_kinds: GidKinds,
+    /// Not 0 when there has been a context of a user. The core zeroes it.
+    had_user: Atomic<u32>,
 }
 
 impl<D: Driver> Shell<D> {
+    /// # Safety
+    ///
+    /// As for [`Shell::data`].
+    pub(super) unsafe fn had_user<'a>(ib: *mut bindings::ib_device) -> &'a Atomic<u32> {
+        // SAFETY: By the safety requirements.
+        unsafe { &(*ib.cast::<Self>()).had_user }
+    }
+
     /// # Safety
     ///
     /// `ib` must come from [`Registration::new`] for the same driver and not be deallocated for
@@ -307,6 +324,21 @@ impl<D: Driver> Registration<D> {
             *byte = unsafe { source.add(index).read_volatile() };
         }
         name
+    }
+
+    /// Takes all device memory out of the address spaces of users. What they write there afterwards
+    /// goes to a page of nobody; new mappings work.
+    ///
+    /// Waits for locks of users' address spaces: not for callbacks that have a bound.
+    pub fn revoke_mappings(&self) {
+        // SAFETY: By the type invariant the device is registered. Once a user has had a context the
+        // layer for users knows the device, and does until it is unregistered: that layer's module
+        // cannot go while this one uses its functions.
+        unsafe {
+            if Shell::<D>::had_user(self.as_raw()).load(Relaxed) != 0 {
+                bindings::rdma_user_mmap_disassociate(self.as_raw());
+            }
+        }
     }
 
     pub(super) fn as_raw(&self) -> *mut bindings::ib_device {

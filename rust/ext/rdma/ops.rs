@@ -8,6 +8,7 @@ use core::{fmt, marker::PhantomData, ptr};
 use kernel::{
     error::{from_result, to_result},
     prelude::*,
+    sync::atomic::ordering::Relaxed,
     ModuleMetadata,
 };
 use rmlx5_bindings as bindings;
@@ -181,6 +182,7 @@ impl<D: UserVerbs> Ops<D> {
             let udata = Udata::from_raw(udata).ok_or(EINVAL)?;
             let data = Shell::<D>::data((*context).device);
             ContextObject::<D>::create(context, D::create_context(data, udata))?;
+            Shell::<D>::had_user((*context).device).store(1, Relaxed);
             Ok(0)
         })
     }
