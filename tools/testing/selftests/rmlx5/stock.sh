@@ -5,6 +5,12 @@
 
 address=192.0.2.1
 
+# driven: what a case after the probe needs, whatever ran before it.
+driven() {
+	stock_up $address
+	within 10 stock_gid_index $address
+}
+
 test_card_on_the_bus() {
 	text=$(lspci -vv -s "$(stock_pci)")
 	like "$text" 'Ethernet controller: Mellanox.*ConnectX-6 Dx' "name"
@@ -34,19 +40,20 @@ test_probe_without_a_complaint() {
 }
 
 test_carrier_and_speed() {
-	stock_carrier
+	driven
 	like "$(ethtool "$(stock_netdev)")" 'Speed: 100000Mb/s' "speed"
 	is "$(cat "/sys/class/infiniband/$(stock_ibdev)/ports/1/rate")" "100 Gb/sec (2X HDR)" "rate"
 	like "$(ethtool -i "$(stock_netdev)")" 'driver: mlx5_core' "driver"
 }
 
 test_roce_v2_gids() {
-	within 10 stock_gid_index $address
+	driven
 	types=$(cat "/sys/class/infiniband/$(stock_ibdev)/ports/1/gid_attrs/types/"* 2>/dev/null || :)
 	like "$types" 'RoCE v2' "types of the GIDs"
 }
 
 test_ibv_devinfo() {
+	driven
 	text=$(ibv_devinfo -v)
 	for line in 'fw_ver:[[:space:]]*22\.36\.1010' 'vendor_id:[[:space:]]*0x02c9' 'vendor_part_id:[[:space:]]*4125' \
 		'state:[[:space:]]*PORT_ACTIVE' 'link_layer:[[:space:]]*Ethernet' 'max_mtu:[[:space:]]*4096' \
@@ -55,15 +62,16 @@ test_ibv_devinfo() {
 	done
 }
 
-test_rc_pingpong() { stock_pingpong rc $address; }
+test_rc_pingpong() { driven; stock_pingpong rc $address; }
 
-test_ud_pingpong() { stock_pingpong ud $address; }
+test_ud_pingpong() { driven; stock_pingpong ud $address; }
 
 test_traffic_left_no_complaint() {
 	is "$(dmesg | grep -E 'WARNING|BUG|Call Trace|cqe dump|mlx5.*(fail|error)' || :)" "" "kernel log"
 }
 
 test_unbind_returns_everything() {
+	driven
 	dev=$(stock_pci)
 	echo "$dev" >/sys/bus/pci/drivers/mlx5_core/unbind
 	[ ! -e "/sys/bus/pci/devices/$dev/driver" ]
@@ -74,6 +82,7 @@ test_unbind_returns_everything() {
 }
 
 test_unbind_and_bind_five_times() {
+	driven
 	dev=$(stock_pci)
 	for round in 1 2 3 4 5; do
 		echo "$dev" >/sys/bus/pci/drivers/mlx5_core/unbind

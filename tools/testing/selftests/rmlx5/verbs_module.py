@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Runs one module of rdma-core's tests and writes a line a test.
+"""Runs modules of rdma-core's tests, each in a process of its own, and writes a line a test.
 
-usage: verbs_module.py DIRECTORY DEVICE MODULE TABLE
+usage: verbs_module.py DIRECTORY DEVICE REQUESTS ANSWERS
 
-DIRECTORY holds the package `tests` as rdma-core ships it; MODULE is the name behind `test_`. A line of TABLE is
-MODULE, CLASS.test, verdict (pass, fail, error, skip) and the reason of a skip, with tabs between. The line is written
-when the test ends, and `died` stands there before: a process that is killed leaves that word behind.
+DIRECTORY holds the package `tests` as rdma-core ships it. REQUESTS and ANSWERS are named pipes: a line "MODULE SECONDS
+TABLE SAID" (MODULE is the name behind `test_`) asks for a run, and its answer is the exit code of the process. What all
+modules import is imported once, before the processes are made: on an emulated processor that takes longer than the
+tests. No device is open then.
+
+A line of TABLE is MODULE, CLASS.test, verdict (pass, fail, error, skip) and the reason of a skip, with tabs between. It
+is written when the test ends, and `died` stands there before: a process that is killed leaves that word behind. SAID
+takes what the process prints.
 """
+import importlib
 import os
+import signal
 import sys
+import time
 import types
 import unittest
 
-directory, device, module, table = sys.argv[1:5]
+directory, device, requests, answers = sys.argv[1:5]
 
-# The package's own __init__ imports all forty modules; this one needs only what the module itself imports.
+# The package's own __init__ imports all forty modules; a run needs only what the module itself imports.
 package = types.ModuleType("tests")
 package.__path__ = [os.path.join(directory, "tests")]
 sys.modules["tests"] = package
@@ -24,12 +32,14 @@ from args_parser import parser  # noqa: E402
 
 sys.argv[1:] = ["--dev", device, "--port", "1"]
 parser.parse_args()
+for common in "base", "utils", "base_rdmacm", "rdmacm_utils", "mlx5_base":
+    importlib.import_module(f"tests.{common}")
 
 
 class Result(unittest.TextTestResult):
     """Notes each verdict at once; a failed subtest fails its test."""
 
-    out = open(table, "w", encoding="utf-8")
+    module, out = "", None
 
     def startTest(self, test):
         super().startTest(test)
@@ -45,7 +55,7 @@ class Result(unittest.TextTestResult):
 
     def put(self, test, word, why):
         name = ".".join(test.id().split(".")[-2:])
-        self.out.write("\t".join([module, name, word, why.replace("\n", " ")]).rstrip("\t") + "\n")
+        self.out.write("\t".join([self.module, name, word, why.replace("\n", " ")]).rstrip("\t") + "\n")
         self.out.flush()
 
     def addFailure(self, test, err):
@@ -66,11 +76,48 @@ class Result(unittest.TextTestResult):
         self.word, self.why = "skip", reason
 
 
-suite = unittest.defaultTestLoader.loadTestsFromName(f"tests.test_{module}")
-unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
+def run(module, table):
+    """The process of a module; it does not return."""
+    code = 1
+    try:
+        Result.module, Result.out = module, open(table, "w", encoding="utf-8")
+        suite = unittest.defaultTestLoader.loadTestsFromName(f"tests.test_{module}")
+        unittest.TextTestRunner(stream=sys.stderr, verbosity=2, resultclass=Result).run(suite)
+        code = 0
+    finally:
+        # All verdicts are written. What is left of contexts and queues would be taken down in no particular order when
+        # the interpreter ends, and pyverbs has been seen to crash there after skipped tests; the kernel takes them down
+        # as well.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
-# All verdicts are written. What is left of contexts and queues would be taken down in no particular order when the
-# interpreter ends, and pyverbs has been seen to crash there after skipped tests; the kernel takes them down as well.
-sys.stdout.flush()
-sys.stderr.flush()
-os._exit(0)
+
+def wait(pid, seconds):
+    """Exit code of the process, 124 for one that had to be killed."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return 124
+
+
+while True:
+    with open(requests, encoding="utf-8") as lines:
+        line = lines.readline().split()
+    if not line:
+        continue
+    module, seconds, table, said = line
+    child = os.fork()
+    if child == 0:
+        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        run(module, table)
+    code = wait(child, int(seconds))
+    with open(answers, "w", encoding="utf-8") as out:
+        out.write(f"{code}\n")
