@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Pingpongs and perftest between two machines on one cable.
+. ./ktap.sh
+. ./core.subr
+. ./stock.subr
+. ./wire.subr
+. ./verbs.subr
+
+suite_setup() {
+	core_setup
+	there_do "verbs_up $there"
+	verbs_up $here
+	within 60 ping -c 1 -W 1 $there
+}
+
+# across PROGRAM OPTIONS...: the server in the peer; its verdict counts like ours.
+across() {
+	program=$1
+	shift
+	wire_serve "$program -d \$(stock_ibdev) -g \$(stock_gid_index $there) $*"
+	timeout 100 "$program" -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" "$@" $there || {
+		note "the server says: $(there_do "cat /tmp/server")"
+		fail "$program failed"
+	}
+	wire_verdict || fail "the server of $program"
+}
+
+# perf PROGRAM OPTIONS...: it fails on a completion with an error and on lost ones.
+perf() {
+	program=$1
+	shift
+	wire_serve "$program -d \$(stock_ibdev) -x \$(stock_gid_index $there) -F $*"
+	text=$(timeout 100 "$program" -d "$(stock_ibdev)" -x "$(stock_gid_index $here)" -F "$@" $there 2>&1) || {
+		note "the server says: $(there_do "cat /tmp/server")"
+		fail "$program $*: $text"
+	}
+	wire_verdict || fail "the server of $program $*"
+	echo "$text" | grep -E '^ *[0-9]+ +[0-9]+ ' || fail "$program $*: no figures in: $text"
+}
+
+test_rc_pingpong() { across ibv_rc_pingpong -n 200 -e -c; across ibv_rc_pingpong -n 50 -c -s 70001; }
+test_uc_pingpong() { across ibv_uc_pingpong -n 200 -e; }
+test_ud_pingpong() { across ibv_ud_pingpong -n 200 -e; }
+test_srq_pingpong() { across ibv_srq_pingpong -n 200 -e; }
+test_write_bw() { perf ib_write_bw -n 100 -s 4095; perf ib_write_bw -n 50 -s 65536; }
+test_read_bw() { perf ib_read_bw -n 100 -s 4095; perf ib_read_bw -n 50 -s 65536; }
+test_send_bw() { perf ib_send_bw -n 100 -s 4095; perf ib_send_bw -e -n 100 -s 4096; }
+test_big_messages() { perf ib_write_bw -n 5 -s 8388608; }
+test_both_ways_at_once() { perf ib_write_bw -b -n 50 -s 65536; perf ib_send_bw -b -n 50 -s 4096; perf ib_read_bw -b -n 50 -s 4096; }
+test_many_qps() { perf ib_write_bw -q 16 -n 20 -s 8192; }
+test_inline() { perf ib_send_bw -I 64 -n 100 -s 64; perf ib_write_bw -I 200 -n 100 -s 200; }
+test_immediate() { perf ib_write_bw --write_with_imm -n 100 -s 4096; }
+test_atomic_bw() { perf ib_atomic_bw -A FETCH_AND_ADD -n 100; perf ib_atomic_bw -A CMP_AND_SWAP -n 100; }
+test_latencies() { for kind in write read send; do perf ib_${kind}_lat -n 100 -s 2; done; perf ib_atomic_lat -n 100; }
+test_other_services() { perf ib_send_bw -c UC -n 100 -s 8192; perf ib_write_bw -c UC -n 100 -s 8192; perf ib_send_bw -c UD -n 100 -s 1024; }
+test_shared_receive_queue() { perf ib_send_bw -r 128 --use-srq -n 100 -s 4096; }
+
+test_no_complaints() {
+	is "$(verbs_complaints)" "" "kernel log here"
+	is "$(there_do verbs_complaints)" "" "kernel log there"
+}
+
+ktap_main "$@"
