@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use fabric::LinkSpec;
 
+use crate::spec::parse_mac;
+pub use crate::spec::{CardSpec, Mac};
+
 /// A software ConnectX that a stock QEMU attaches over vfio-user.
 #[derive(Debug, Parser)]
 #[command(
@@ -19,7 +22,7 @@ pub struct Cli {
     pub command: Option<Command>,
     /// How to be a card.
     #[command(flatten)]
-    pub card: CardArgs,
+    pub run: RunArgs,
 }
 
 /// What to do other than being a card.
@@ -29,11 +32,45 @@ pub enum Command {
     Ctl(CtlArgs),
 }
 
-/// How to be a card.
+/// How to be a card, or several.
 #[derive(Debug, Args)]
-pub struct CardArgs {
+pub struct RunArgs {
+    /// The card of the plain options.
+    #[command(flatten)]
+    pub first: FirstCard,
+    /// One more card: socket=PATH, and profile=, mac=, link=, ctl=, pcap=, trace= as the options,
+    /// separated by commas.
+    #[arg(long = "card", value_name = "KEY=VALUE,...")]
+    pub more: Vec<CardSpec>,
+    /// What to log, as RUST_LOG (which counts when this is absent).
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+    /// End when the first client of each card has left.
+    #[arg(long)]
+    pub once: bool,
+}
+
+impl RunArgs {
+    /// All cards, in the order of the command line.
+    pub fn cards(&self) -> Vec<CardSpec> {
+        let first = self.first.socket.clone().map(|socket| CardSpec {
+            socket,
+            profile: self.first.profile.clone(),
+            mac: self.first.mac,
+            link: self.first.link.clone(),
+            ctl: self.first.ctl.clone(),
+            pcap: self.first.pcap.clone(),
+            trace: self.first.trace.clone(),
+        });
+        first.into_iter().chain(self.more.clone()).collect()
+    }
+}
+
+/// The card of the plain options.
+#[derive(Debug, Args)]
+pub struct FirstCard {
     /// Unix socket for the virtual machine monitor.
-    #[arg(long, value_name = "PATH", required = true)]
+    #[arg(long, value_name = "PATH", required_unless_present = "more")]
     pub socket: Option<PathBuf>,
     /// What card: default, minimal, small, degraded, or a TOML file.
     #[arg(long, value_name = "NAME|FILE", default_value = "default")]
@@ -41,7 +78,7 @@ pub struct CardArgs {
     /// MAC address of the port, instead of the profile's.
     #[arg(long, value_name = "MAC", value_parser = parse_mac)]
     pub mac: Option<Mac>,
-    /// What the port is plugged into: none, silent, listen:PATH or connect:PATH.
+    /// What the port is plugged into: none, silent, listen:PATH, connect:PATH or join:NAME.
     #[arg(long, value_name = "LINK", default_value = "silent")]
     pub link: LinkSpec,
     /// Unix socket for `cxemu ctl`.
@@ -53,12 +90,6 @@ pub struct CardArgs {
     /// Write every command of the driver to this file, one line each.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// What to log, as RUST_LOG (which counts when this is absent).
-    #[arg(long, value_name = "FILTER")]
-    pub log: Option<String>,
-    /// End when the first client leaves.
-    #[arg(long)]
-    pub once: bool,
 }
 
 /// Talk to a running card.
@@ -72,25 +103,6 @@ pub struct CtlArgs {
     pub words: Vec<String>,
 }
 
-/// A MAC address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mac(pub [u8; 6]);
-
-fn parse_mac(text: &str) -> Result<Mac, String> {
-    let mut mac = [0; 6];
-    let parts: Vec<&str> = text.split(':').collect();
-    if parts.len() != mac.len() {
-        return Err("six bytes, written aa:bb:cc:dd:ee:ff".to_owned());
-    }
-    for (byte, part) in mac.iter_mut().zip(parts) {
-        *byte = u8::from_str_radix(part, 16).map_err(|_| format!("`{part}` is no byte"))?;
-    }
-    if mac[0] & 1 != 0 || mac == [0; 6] {
-        return Err("a port cannot have a multicast or zero address".to_owned());
-    }
-    Ok(Mac(mac))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,8 +111,24 @@ mod tests {
     fn a_socket_is_asked_for_and_enough() {
         assert!(Cli::try_parse_from(["cxemu"]).is_err());
         let cli = Cli::try_parse_from(["cxemu", "--socket", "/x"]).unwrap();
-        assert_eq!(cli.card.link, LinkSpec::Silent);
+        assert_eq!(cli.run.first.link, LinkSpec::Silent);
+        assert_eq!(cli.run.cards().len(), 1);
         assert!(cli.command.is_none());
+    }
+
+    #[test]
+    fn cards_come_in_the_order_of_the_command_line() {
+        let words = ["cxemu", "--card", "socket=/b,link=join:x", "--socket", "/a"];
+        let cli = Cli::try_parse_from(words.iter().chain(&["--card", "socket=/c"])).unwrap();
+        let sockets: Vec<_> = cli
+            .run
+            .cards()
+            .into_iter()
+            .map(|card| card.socket)
+            .collect();
+        assert_eq!(sockets, ["/a", "/b", "/c"].map(PathBuf::from));
+        let only = Cli::try_parse_from(["cxemu", "--card", "socket=/b"]).unwrap();
+        assert_eq!(only.run.cards().len(), 1);
     }
 
     #[test]
@@ -124,20 +152,6 @@ mod tests {
         for command in command.get_subcommands() {
             let name = command.get_name();
             assert!(name == "help" || page.contains(&format!(".Cm {name}")));
-        }
-    }
-
-    #[test]
-    fn addresses_are_checked() {
-        assert_eq!(parse_mac("02:00:00:00:00:0a"), Ok(Mac([2, 0, 0, 0, 0, 10])));
-        for bad in [
-            "",
-            "02:00",
-            "01:00:00:00:00:00",
-            "00:00:00:00:00:00",
-            "02:00:00:00:00:gg",
-        ] {
-            assert!(parse_mac(bad).is_err(), "{bad}");
         }
     }
 }

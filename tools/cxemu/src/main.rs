@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A software ConnectX that a stock QEMU attaches over vfio-user.
 //!
-//! One thread serves the virtual machine monitor and runs the model inside its register writes; a
-//! second one sleeps until a frame, a deadline of the model or a control connection comes.
+//! For each card one thread serves the virtual machine monitor and runs the model inside its register
+//! writes; a second one sleeps until a frame, a deadline of the model or a control connection comes.
+//! Cards of one process share nothing but the cables between them.
 
 mod alarm;
 mod args;
@@ -13,22 +14,24 @@ mod endpoint;
 mod events;
 mod machine;
 mod memory;
+mod spec;
 mod vectors;
 
 use std::error::Error;
 use std::fs::File;
 use std::io::IsTerminal;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use clap::Parser;
 use device::profile::Profile;
-use fabric::{Capture, Port};
+use fabric::{Cables, Capture};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{CardArgs, Cli, Command};
+use crate::args::{CardSpec, Cli, Command, RunArgs};
 use crate::backend::Backend;
 use crate::machine::Machine;
 
@@ -36,7 +39,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Some(Command::Ctl(ctl)) => control::client::run(&ctl),
-        None => serve(cli.card),
+        None => serve(&cli.run),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,7 +62,7 @@ fn sentence(error: &dyn Error) -> String {
     text
 }
 
-fn serve(args: CardArgs) -> Result<(), Box<dyn Error>> {
+fn serve(args: &RunArgs) -> Result<(), Box<dyn Error>> {
     let filter = match &args.log {
         Some(filter) => EnvFilter::try_new(filter)?,
         None => EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info")),
@@ -70,27 +73,94 @@ fn serve(args: CardArgs) -> Result<(), Box<dyn Error>> {
         .with_writer(std::io::stderr)
         .init();
 
-    let socket = args.socket.as_deref().ok_or("no --socket given")?;
-    let mut profile = load(&args.profile)?;
-    if let Some(mac) = args.mac {
-        profile.port.mac = mac.0;
+    // All cards, before the first of them answers.
+    let mut cables = Cables::default();
+    let mut cards: Vec<Running> = Vec::new();
+    for spec in args.cards() {
+        let card = Running::new(spec, &mut cables)?;
+        if let Some(other) = cards.iter().find(|other| other.mac == card.mac) {
+            let (one, two) = (other.socket.display(), card.socket.display());
+            return Err(format!("the cards at {one} and {two} have the same address").into());
+        }
+        cards.push(card);
     }
-    let vectors = profile.pci.vectors;
-    let create = |path: &Path| File::create(path).map_err(|e| format!("{}: {e}", path.display()));
-    let capture = args.pcap.as_deref().map(Capture::create).transpose()?;
-    let trace = args.trace.as_deref().map(create).transpose()?;
-    let port = Port::open(args.link, capture)?;
-    let machine = Arc::new(Machine::new(profile, port, trace)?);
-    let control = args.ctl.as_deref().map(control::Server::bind).transpose()?;
+    cables.close()?;
+    let alone = cards.len() == 1;
+    let mut threads = Vec::new();
+    for (number, card) in cards.into_iter().enumerate() {
+        // Lines of one card alone do not have to say which one.
+        let span = match alone {
+            true => tracing::Span::none(),
+            false => tracing::info_span!("card", number),
+        };
+        threads.push(card.start(&span, args.once)?);
+    }
+    for thread in threads {
+        thread.join().map_err(|_| "a card has failed")?;
+    }
+    Ok(())
+}
 
-    let events = events::Loop::new(machine.clone(), control);
-    std::thread::Builder::new()
-        .name("events".to_owned())
-        .spawn(move || events.run())?;
+/// A card with everything that was opened for it.
+struct Running {
+    machine: Arc<Machine>,
+    server: vfio_user::Server,
+    control: Option<control::Server>,
+    socket: PathBuf,
+    mac: [u8; 6],
+}
 
-    remove_stale(socket)?;
-    let regions = backend::regions(machine.bar_size());
-    let server = vfio_user::Server::new(socket, true, backend::irqs(vectors), regions)?;
+impl Running {
+    fn new(spec: CardSpec, cables: &mut Cables) -> Result<Self, Box<dyn Error>> {
+        let mut profile = load(&spec.profile)?;
+        if let Some(mac) = spec.mac {
+            profile.port.mac = mac.0;
+        }
+        let (mac, vectors) = (profile.port.mac, profile.pci.vectors);
+        let create =
+            |path: &Path| File::create(path).map_err(|e| format!("{}: {e}", path.display()));
+        let capture = spec.pcap.as_deref().map(Capture::create).transpose()?;
+        let trace = spec.trace.as_deref().map(create).transpose()?;
+        let port = cables.open(spec.link, capture)?;
+        let machine = Arc::new(Machine::new(profile, port, trace)?);
+        let control = spec.ctl.as_deref().map(control::Server::bind).transpose()?;
+        remove_stale(&spec.socket)?;
+        let regions = backend::regions(machine.bar_size());
+        let server = vfio_user::Server::new(&spec.socket, true, backend::irqs(vectors), regions)?;
+        Ok(Self {
+            machine,
+            server,
+            control,
+            socket: spec.socket,
+            mac,
+        })
+    }
+
+    /// Starts its two threads; the one that serves clients, which ends with the first of them if
+    /// there is to be only one.
+    fn start(self, span: &tracing::Span, once: bool) -> std::io::Result<JoinHandle<()>> {
+        let Self {
+            machine,
+            server,
+            control,
+            socket,
+            ..
+        } = self;
+        let events = events::Loop::new(machine.clone(), control);
+        let inside = span.clone();
+        std::thread::Builder::new()
+            .name("events".to_owned())
+            .spawn(move || inside.in_scope(|| events.run()))?;
+        let inside = span.clone();
+        let thread = std::thread::Builder::new()
+            .name("clients".to_owned())
+            .spawn(move || inside.in_scope(|| clients(&machine, &server, &socket, once)))?;
+        Ok(thread)
+    }
+}
+
+/// Serves one client after the other.
+fn clients(machine: &Arc<Machine>, server: &vfio_user::Server, socket: &Path, once: bool) {
     tracing::info!(socket = %socket.display(), "waiting for a virtual machine");
     let mut backend = Backend::new(machine.clone());
     loop {
@@ -98,8 +168,8 @@ fn serve(args: CardArgs) -> Result<(), Box<dyn Error>> {
             tracing::warn!("client lost: {}", sentence(&error));
         }
         machine.power_cycle();
-        if args.once {
-            return Ok(());
+        if once {
+            return;
         }
         tracing::info!("waiting for the next virtual machine");
     }

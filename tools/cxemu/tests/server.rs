@@ -41,14 +41,7 @@ impl Card {
 
     /// Connects as soon as the socket is there.
     fn client(&self) -> Client {
-        let start = Instant::now();
-        loop {
-            match Client::new(&self.directory.join("card")) {
-                Ok(client) => return client,
-                Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        connect(&self.directory.join("card"))
     }
 
     fn ctl(&self, words: &[&str]) -> Output {
@@ -71,6 +64,18 @@ impl Drop for Card {
         if !std::thread::panicking() {
             assert!(alive, "the card ended by itself");
         }
+    }
+}
+
+/// Connects as soon as the socket is there.
+fn connect(socket: &std::path::Path) -> Client {
+    let start = Instant::now();
+    loop {
+        match Client::new(socket) {
+            Ok(client) => return client,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -232,4 +237,89 @@ fn control_words_act_and_refusals_say_why() {
         .ctl(&["aer", "uncorrectable=0x80000000"])
         .status
         .success());
+}
+
+/// A process with two cards and a cable between them.
+#[test]
+fn two_cards_of_a_process_share_only_their_cable() {
+    let directory = std::env::temp_dir().join(format!("cxemu-{}-two", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let at = |name: &str| directory.join(name).display().to_string();
+    let start = |cards: &[String]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cxemu"));
+        command.args(["--log", "error"]);
+        for card in cards {
+            command.args(["--card", card]);
+        }
+        command
+    };
+    let card = |name: &str, more: &str| {
+        format!(
+            "socket={},ctl={},{more}",
+            at(name),
+            at(&format!("{name}.ctl"))
+        )
+    };
+    let other = "link=join:x,mac=02:00:00:00:00:02";
+    // What cannot be says so at once.
+    for (second, why) in [
+        (card("two", "link=join:x"), "same address"),
+        (
+            card("two", "link=join:y,mac=02:00:00:00:00:02"),
+            "only one end",
+        ),
+    ] {
+        let output = start(&[card("one", "link=join:x"), second])
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains(why), "{text}");
+    }
+    let child = start(&[card("one", "link=join:x"), card("two", other)])
+        .arg("--once")
+        .spawn()
+        .unwrap();
+    let mut one = Card {
+        child,
+        directory: directory.clone(),
+    };
+    let mut first = connect(&directory.join("one"));
+    let mut second = connect(&directory.join("two"));
+    enable(&mut first);
+    assert_eq!(read32(&mut first, BAR0, 4).swap_bytes() >> 16, 5);
+    assert_eq!(read32(&mut second, BAR0, 4), !0, "not enabled");
+    let ctl = |name: &str, words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_cxemu"))
+            .args(["ctl", "--ctl", &at(&format!("{name}.ctl")), "--"])
+            .args(words)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let carrier = |name: &str, up: bool| {
+        let start = Instant::now();
+        let wanted = format!("\"carrier\": {up}");
+        while !ctl(name, &["counters"]).contains(&wanted) {
+            assert!(start.elapsed() < Duration::from_secs(10), "{name} {up}");
+        }
+    };
+    for up in [true, false, true] {
+        ctl("two", &["link", if up { "up" } else { "down" }]);
+        carrier("one", up);
+        carrier("two", up);
+    }
+    // One virtual machine leaves: the other card goes on, and the process with it.
+    second.shutdown().unwrap();
+    drop(second);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(read32(&mut first, BAR0, 4).swap_bytes() >> 16, 5);
+    first.shutdown().unwrap();
+    drop(first);
+    let start = Instant::now();
+    while one.child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(10), "--once");
+    }
+    let _ = std::fs::remove_dir_all(&directory);
+    std::mem::forget(one);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The socket end of a cable: waiting for the other end, losing it, finding it again.
+//! The socket end of a cable: waiting for the other end, losing it, finding it again. Inside one
+//! process both ends are there from the start.
 //!
 //! A message is one byte of kind and its body: a frame, or the sender's carrier.
 
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
-    accept_with, bind, connect, listen, socket_with, AddressFamily, RecvFlags, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, connect, listen, socket_with, socketpair, AddressFamily, RecvFlags,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
 const KIND_FRAME: u8 = 0;
@@ -41,6 +42,8 @@ pub(crate) enum Sent {
 enum Role {
     Listener(OwnedFd),
     Caller,
+    /// Both ends were made at once; one that is lost does not come back.
+    Joined,
 }
 
 /// The socket, in one of two roles.
@@ -82,6 +85,29 @@ impl Plug {
         Self::new(Role::Caller, path)
     }
 
+    /// One end of a socket pair.
+    pub(crate) fn joined(peer: OwnedFd, ready: &OwnedFd) -> io::Result<Self> {
+        let mut new = Self::new(Role::Joined, Path::new(""));
+        new.attach(peer, ready)?;
+        Ok(new)
+    }
+
+    /// The two ends of a cable within the process.
+    pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)?;
+        Ok(pair)
+    }
+
+    fn attach(&mut self, peer: OwnedFd, ready: &OwnedFd) -> io::Result<()> {
+        // The size is a wish: a smaller buffer only means that the queue is used earlier.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&peer, SEND_BUFFER);
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(ready, &peer, data, epoll::EventFlags::IN)?;
+        self.peer = Some(peer);
+        self.watched = false;
+        Ok(())
+    }
+
     fn new(role: Role, path: &Path) -> Self {
         Self {
             role,
@@ -109,17 +135,9 @@ impl Plug {
         let peer = match &self.role {
             Role::Listener(fd) => accept_with(fd, FLAGS),
             Role::Caller => self.dial(),
+            Role::Joined => return false,
         };
-        let Ok(peer) = peer else { return false };
-        // The size is a wish: a smaller buffer only means that the queue is used earlier.
-        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&peer, SEND_BUFFER);
-        let data = epoll::EventData::new_u64(0);
-        if epoll::add(ready, &peer, data, epoll::EventFlags::IN).is_err() {
-            return false;
-        }
-        self.peer = Some(peer);
-        self.watched = false;
-        true
+        peer.is_ok_and(|peer| self.attach(peer, ready).is_ok())
     }
 
     fn dial(&self) -> rustix::io::Result<OwnedFd> {

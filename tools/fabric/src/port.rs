@@ -99,11 +99,28 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens a port; the first [`Port::process`] reports the link if it is up already.
+    /// Opens a port; the first [`Port::process`] reports the link if it is up already. A port of a
+    /// cable within the process is opened by [`crate::Cables`].
     ///
     /// # Errors
     /// [`PortError`] when the socket cannot be made.
     pub fn open(spec: LinkSpec, capture: Option<Capture>) -> Result<Self, PortError> {
+        let plug = |ready: &OwnedFd| match &spec {
+            LinkSpec::None | LinkSpec::Silent => Ok(None),
+            LinkSpec::Listen(path) => Plug::listen(path, ready).map(Some),
+            LinkSpec::Connect(path) => Ok(Some(Plug::call(path))),
+            LinkSpec::Join(_) => Err(io::Error::from(io::ErrorKind::NotConnected)),
+        };
+        Self::with(spec.clone(), capture, plug)
+    }
+
+    /// The same with a plug of any kind; it gets the descriptor that wakes the port.
+    pub(crate) fn with(
+        spec: LinkSpec,
+        capture: Option<Capture>,
+        plug: impl FnOnce(&OwnedFd) -> io::Result<Option<Plug>>,
+    ) -> Result<Self, PortError> {
+        let named = spec.clone();
         let open = || -> io::Result<Self> {
             let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -114,13 +131,9 @@ impl Port {
                 epoll::EventData::new_u64(0),
                 epoll::EventFlags::IN,
             )?;
-            let plug = match &spec {
-                LinkSpec::None | LinkSpec::Silent => None,
-                LinkSpec::Listen(path) => Some(Plug::listen(path, &ready)?),
-                LinkSpec::Connect(path) => Some(Plug::call(path)),
-            };
+            let plug = plug(&ready)?;
             let inner = Inner {
-                spec: spec.clone(),
+                spec,
                 plug,
                 cable: true,
                 remote: true,
@@ -143,7 +156,7 @@ impl Port {
             Ok(port)
         };
         open().map_err(|source| PortError {
-            spec: spec.clone(),
+            spec: named,
             source,
         })
     }

@@ -15,11 +15,13 @@ pub enum LinkSpec {
     Listen(PathBuf),
     /// A cable whose other end listens at this socket path; tried until it is there.
     Connect(PathBuf),
+    /// A cable of this name whose other end is a port of the same process.
+    Join(String),
 }
 
 /// A link description that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no link: use none, silent, listen:PATH or connect:PATH")]
+#[error("`{0}` is no link: use none, silent, listen:PATH, connect:PATH or join:NAME")]
 pub struct SpecError(String);
 
 impl FromStr for LinkSpec {
@@ -31,6 +33,7 @@ impl FromStr for LinkSpec {
             None if text == "silent" => Ok(Self::Silent),
             Some(("listen", path)) if !path.is_empty() => Ok(Self::Listen(path.into())),
             Some(("connect", path)) if !path.is_empty() => Ok(Self::Connect(path.into())),
+            Some(("join", name)) if !name.is_empty() => Ok(Self::Join(name.to_owned())),
             _ => Err(SpecError(text.to_owned())),
         }
     }
@@ -46,7 +49,8 @@ mod tests {
         assert_eq!("silent".parse(), Ok(LinkSpec::Silent));
         assert_eq!("listen:/a:b".parse(), Ok(LinkSpec::Listen("/a:b".into())));
         assert_eq!("connect:x".parse(), Ok(LinkSpec::Connect("x".into())));
-        for bad in ["", "listen:", "up", "none:", "tcp:1"] {
+        assert_eq!("join:a".parse(), Ok(LinkSpec::Join("a".into())));
+        for bad in ["", "join:", "listen:", "up", "none:", "tcp:1"] {
             assert!(bad.parse::<LinkSpec>().is_err(), "{bad}");
         }
     }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use fabric::{Capture, Faults, LinkSpec, Port};
+use fabric::{CableError, Cables, Capture, Faults, LinkSpec, Port};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -196,4 +196,41 @@ fn capture_holds_what_passed() {
     assert_eq!(&packet.data[..], &[0xab; 77]);
     assert!(reader.next_packet().is_none());
     std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn ports_of_one_process_are_joined_by_name() {
+    let mut cables = Cables::default();
+    let mut open = |name: &str| cables.open(LinkSpec::Join(name.into()), None);
+    let [one, other, two] = ["a", "b", "a"].map(|name| open(name).unwrap());
+    assert!(matches!(open("a"), Err(CableError::Third(name)) if name == "a"));
+    up(&one, &two);
+    for frame in frames(50) {
+        one.send(&frame);
+        two.send(&frame);
+    }
+    let got = run([&one, &two], |got| got.len() == 100);
+    assert_eq!(got.iter().filter(|frame| frame[0] == 7).count(), 2);
+    // The other cable saw nothing, and has only one end.
+    assert_eq!(other.counters().rx_frames, 0);
+    assert!(matches!(cables.close(), Err(CableError::Loose(name)) if name == "b"));
+    // Both ends see the cable pulled, and plugged in again.
+    two.set_cable(false);
+    run([&one, &two], |_| !one.link() && !two.link());
+    two.set_cable(true);
+    up(&one, &two);
+    // Nothing else opens such a port.
+    assert!(Port::open(LinkSpec::Join("c".into()), None).is_err());
+}
+
+#[test]
+fn a_port_that_is_gone_takes_the_carrier_of_the_other_with_it() {
+    let mut cables = Cables::default();
+    let mut open = || cables.open(LinkSpec::Join("a".into()), None).unwrap();
+    let (one, two) = (open(), open());
+    up(&one, &two);
+    drop(two);
+    run([&one, &one], |_| !one.link());
+    one.send(&[0; 60]);
+    assert_eq!(one.counters().tx_refused, 1);
 }
