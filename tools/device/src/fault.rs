@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cq::{Cqe, CQE_LEN};
+
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "fault")]
@@ -72,6 +74,19 @@ pub enum Fault {
         #[serde(default = "once")]
         count: u32,
     },
+    /// The next completions of a CQ lie: bits of one of their dwords are turned over. The owner bit is
+    /// right all the same.
+    SpoilCqe {
+        /// Number of the CQ.
+        cqn: u32,
+        /// Offset of the dword in bytes, 0 to 60.
+        at: usize,
+        /// Bits of the dword, as it is read in the order of the wire.
+        bits: u32,
+        /// How many completions.
+        #[serde(default = "once")]
+        count: u32,
+    },
 }
 
 const fn once() -> u32 {
@@ -101,12 +116,21 @@ struct OnCommand {
     left: u32,
 }
 
+#[derive(Debug)]
+struct OnCqe {
+    cqn: u32,
+    at: usize,
+    bits: u32,
+    left: u32,
+}
+
 /// The faults still to happen.
 #[derive(Debug, Default)]
 pub struct Faults {
     interrupts: BTreeMap<u16, u32>,
     commands: Vec<OnCommand>,
     duplicates: u32,
+    cqes: Vec<OnCqe>,
 }
 
 impl Faults {
@@ -133,6 +157,17 @@ impl Faults {
                 count,
             } => self.on_command(opcode, CommandFault::Fail(status), count),
             Fault::DuplicateCommandEvent { count } => self.duplicates += count,
+            Fault::SpoilCqe {
+                cqn,
+                at,
+                bits,
+                count,
+            } if at % 4 == 0 && at < CQE_LEN => self.cqes.push(OnCqe {
+                cqn,
+                at,
+                bits,
+                left: count,
+            }),
             now => return Some(now),
         }
         None
@@ -167,6 +202,17 @@ impl Faults {
         let action = fault.action;
         self.commands.retain(|fault| fault.left > 0);
         Some(action)
+    }
+
+    /// What the next completion of a CQ is made of instead; uses the fault up.
+    pub fn completion(&mut self, cqn: u32, cqe: Cqe) -> Cqe {
+        let Some(fault) = self.cqes.iter_mut().find(|fault| fault.cqn == cqn) else {
+            return cqe;
+        };
+        fault.left = fault.left.saturating_sub(1);
+        let spoilt = cqe.turned(fault.at, fault.bits);
+        self.cqes.retain(|fault| fault.left > 0);
+        spoilt
     }
 
     /// Whether the next command event is posted twice; uses the fault up.

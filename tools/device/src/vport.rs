@@ -12,6 +12,7 @@ use crate::{
     hca::Hca,
     profile::Profile,
     refuse,
+    register::pfcc::FlowControl,
 };
 
 /// PORT_CHANGE sub-types. Source: `enum mlx5_port_state` users in core/events.c.
@@ -136,6 +137,8 @@ pub struct Vport {
     pub signal: bool,
     /// What the driver calls itself (NODE_DESC), 64 bytes.
     pub node_description: [u8; 64],
+    /// Flow control of the port (PFCC).
+    pub flow_control: FlowControl,
     /// Traffic that came in.
     pub received: Direction,
     /// Traffic that went out.
@@ -166,6 +169,7 @@ impl Vport {
             admin_up: true,
             signal,
             node_description,
+            flow_control: FlowControl::default(),
             received: Direction::default(),
             sent: Direction::default(),
             looped: Traffic::default(),
@@ -181,10 +185,10 @@ impl Vport {
     /// One line for a dump.
     pub fn describe(&self) -> String {
         format!(
-            "vport: MAC {} link {} RoCE {} mtu {} port mtu {} unicast {} multicast {} promisc {}{}{}",
+            "vport: MAC {} link {} RoCE {} mtu {} port mtu {} unicast {} multicast {} promisc {}{}{} pause rx {} tx {}",
             mac_text(&self.mac),
             if self.link_up() { "up" } else { "down" },
-            if self.roce_en { "on" } else { "off" },
+            on(self.roce_en),
             self.mtu,
             self.port_mtu,
             self.uc_list.len(),
@@ -192,12 +196,22 @@ impl Vport {
             u8::from(self.promisc_uc),
             u8::from(self.promisc_mc),
             u8::from(self.promisc_all),
+            on(self.flow_control.pause_rx),
+            on(self.flow_control.pause_tx),
         )
     }
 
     /// Whether frames can pass.
     pub fn link_up(&self) -> bool {
         self.admin_up && self.signal
+    }
+}
+
+fn on(switch: bool) -> &'static str {
+    if switch {
+        "on"
+    } else {
+        "off"
     }
 }
 

@@ -15,6 +15,35 @@ fn up() -> (Driver, EventQueue) {
     (driver, queue)
 }
 
+#[test]
+fn a_completion_is_spoilt_as_ordered_and_only_there() {
+    use device::cq::Cqe;
+    let mut faults = device::fault::Faults::default();
+    let lie = Fault::SpoilCqe {
+        cqn: 0x80,
+        at: 60,
+        bits: 0x7f00_0090,
+        count: 1,
+    };
+    assert!(faults.order(lie).is_none());
+    // Not a dword of a completion.
+    for at in [1, 64] {
+        let lie = Fault::SpoilCqe {
+            cqn: 0x80,
+            at,
+            bits: 1,
+            count: 1,
+        };
+        assert!(faults.order(lie).is_some());
+    }
+    let plain = Cqe::from_bytes([0; 64]);
+    assert_eq!(faults.completion(0x81, plain), plain);
+    let bytes = faults.completion(0x80, plain).owned(1);
+    assert_eq!(bytes[..60], [0; 60]);
+    assert_eq!(bytes[60..], [0x7f, 0, 0, 0x91]);
+    assert_eq!(faults.completion(0x80, plain), plain);
+}
+
 fn alloc_pd() -> Input<ifc::alloc_pd_in> {
     Input::new(raw::MLX5_CMD_OP_ALLOC_PD)
 }

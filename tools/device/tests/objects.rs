@@ -291,15 +291,34 @@ fn registers_refuse_wrong_lengths_ports_and_unknown_numbers() {
 }
 
 #[test]
-fn flow_control_is_off_and_stays_off() {
+fn flow_control_is_kept_as_it_is_set() {
     let mut driver = up();
     let mut pfcc = [0; 32];
     pfcc[1] = 1;
-    driver.ok(register(0x5007, true, &pfcc), 0x30);
-    driver.ok(register(0x5007, false, &pfcc), 0x30);
+    let ask = pfcc;
+    let out = driver.ok(register(0x5007, true, &ask), 0x30);
+    assert_eq!((out.word(0x18), out.word(0x1c)), (0, 0));
+
+    // Pauses of the link: what the mask of priorities leaves out stays.
     pfcc[8] = 0x80;
-    let on = register(0x5007, false, &pfcc);
-    assert_eq!(driver.refused(on, 0x30), (Status::BadParam, 0x60));
+    pfcc[9] = 0xff;
+    driver.ok(register(0x5007, false, &pfcc), 0x30);
+    let mut priorities = ask;
+    priorities[5] = 0x0c;
+    priorities[7] = 0xff;
+    priorities[8] = 0x20;
+    priorities[9] = 0x0f;
+    priorities[12] = 0x20;
+    priorities[13] = 0x81;
+    driver.ok(register(0x5007, false, &priorities), 0x30);
+    let out = driver.ok(register(0x5007, true, &ask), 0x30);
+    assert_eq!(out.word(0x18), 0x800c_0000);
+    assert_eq!(out.word(0x1c), 0x0081_0000);
+
+    // Nothing is negotiated.
+    pfcc[8] = 0x40;
+    let negotiated = register(0x5007, false, &pfcc);
+    assert_eq!(driver.refused(negotiated, 0x30), (Status::BadParam, 0x60));
 }
 
 #[test]

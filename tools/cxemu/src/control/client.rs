@@ -24,7 +24,8 @@ bus                             memory maps, payload and read request in force
 inject FAULT [key=value]...     qp-context qpn=, health syndrome= [reset_request=true],
                                 swallow-interrupt vector= [count=], swallow-command [opcode=]
                                 [count=], delay-command millis= [opcode=], fail-command status=
-                                [opcode=], spurious-command-event slots=, duplicate-command-event
+                                [opcode=], spurious-command-event slots=, duplicate-command-event,
+                                spoil-cqe cqn= at= bits= [count=]
 aer [uncorrectable=BITS] [correctable=BITS]
 link up|down                    plug or pull the cable
 retrain speed=GEN width=LANES   show another PCIe link

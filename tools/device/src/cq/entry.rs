@@ -126,6 +126,15 @@ impl Cqe {
         self.0[CQE_LEN - 1] & 2 != 0 || self.is_error()
     }
 
+    /// With bits of the dword at byte `at` turned over; nothing is, behind the end.
+    pub fn turned(mut self, at: usize, bits: u32) -> Self {
+        let dword = self.0.iter_mut().skip(at);
+        for (byte, bits) in dword.zip(bits.to_be_bytes()) {
+            *byte ^= bits;
+        }
+        self
+    }
+
     /// The bytes with owner bit `owner`.
     pub fn owned(mut self, owner: u8) -> [u8; CQE_LEN] {
         self.0[CQE_LEN - 1] = self.0[CQE_LEN - 1] & !1 | owner & 1;

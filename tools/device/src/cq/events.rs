@@ -18,6 +18,7 @@ impl Hca {
     /// completions are lost. False when the completion was not written.
     pub fn complete(&mut self, cqn: u32, cqe: Cqe) -> bool {
         let now = self.env.now();
+        let cqe = self.env.faults.completion(cqn, cqe);
         let Some(cq) = self.cqs.get_mut(cqn) else {
             return false;
         };
