@@ -7,6 +7,7 @@
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/device.h>
+#include <linux/dim.h>
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
@@ -23,6 +24,7 @@
 #include <linux/timekeeping.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
+#include <net/devlink.h>
 #include <net/page_pool/helpers.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
@@ -77,6 +79,74 @@ void rmlx5_helper_dev_node_return(struct device *dev, int own)
 	mutex_unlock(&rmlx5_node_lock);
 }
 
+/* linux/dim.h */
+
+typedef void (*rmlx5_adaptive_fn)(void *owner, struct dim *dim);
+
+/* The algorithm, and who hears of its results. */
+struct rmlx5_adaptive {
+	struct dim dim;
+	void *owner;
+	rmlx5_adaptive_fn apply;
+};
+
+static void rmlx5_adaptive_work(struct work_struct *work)
+{
+	struct dim *dim = container_of(work, struct dim, work);
+	struct rmlx5_adaptive *adaptive =
+		container_of(dim, struct rmlx5_adaptive, dim);
+
+	adaptive->apply(adaptive->owner, dim);
+}
+
+struct dim *rmlx5_helper_adaptive_new(void *owner,
+				      void (*apply)(void *owner,
+						    struct dim *dim))
+{
+	struct rmlx5_adaptive *adaptive = kzalloc_obj(*adaptive);
+
+	if (!adaptive)
+		return NULL;
+	adaptive->owner = owner;
+	adaptive->apply = apply;
+	adaptive->dim.mode = DIM_CQ_PERIOD_MODE_START_FROM_EQE;
+	INIT_WORK(&adaptive->dim.work, rmlx5_adaptive_work);
+	return &adaptive->dim;
+}
+
+void rmlx5_helper_adaptive_free(struct dim *dim)
+{
+	cancel_work_sync(&dim->work);
+	kfree(container_of(dim, struct rmlx5_adaptive, dim));
+}
+
+void rmlx5_helper_adaptive_tell(struct dim *dim, u16 events, u64 packets,
+				u64 bytes)
+{
+	struct dim_sample sample = {};
+
+	dim_update_sample(events, packets, bytes, &sample);
+	net_dim(dim, &sample);
+}
+
+void rmlx5_helper_adaptive_numbers(struct dim *dim, bool tx, u16 *usecs,
+				   u16 *frames)
+{
+	struct dim_cq_moder moder;
+
+	if (tx)
+		moder = net_dim_get_tx_moderation(dim->mode, dim->profile_ix);
+	else
+		moder = net_dim_get_rx_moderation(dim->mode, dim->profile_ix);
+	*usecs = moder.usec;
+	*frames = moder.pkts;
+}
+
+void rmlx5_helper_adaptive_applied(struct dim *dim)
+{
+	dim->state = DIM_START_MEASURE;
+}
+
 /* linux/dma-mapping.h */
 
 int rmlx5_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
@@ -123,6 +193,9 @@ static_assert(BIT(0) == ETHTOOL_COALESCE_RX_USECS);
 static_assert(BIT(1) == ETHTOOL_COALESCE_RX_MAX_FRAMES);
 static_assert(BIT(4) == ETHTOOL_COALESCE_TX_USECS);
 static_assert(BIT(5) == ETHTOOL_COALESCE_TX_MAX_FRAMES);
+static_assert(BIT(9) == ETHTOOL_COALESCE_USE_ADAPTIVE_RX);
+static_assert(BIT(10) == ETHTOOL_COALESCE_USE_ADAPTIVE_TX);
+static_assert(BIT(1) == ETH_TEST_FL_FAILED);
 
 /* linux/gfp.h, linux/mm.h */
 
@@ -490,6 +563,53 @@ struct workqueue_struct *rmlx5_helper_alloc_workqueue(const char *name,
 						      int max_active)
 {
 	return alloc_workqueue("%s", flags, max_active, name);
+}
+
+/* net/devlink.h */
+
+static const struct devlink_ops rmlx5_devlink_ops = {};
+
+/* An instance whose private area is its port. */
+int rmlx5_helper_devlink_port_new(struct device *dev, unsigned int number,
+				  struct devlink_port **result)
+{
+	struct devlink_port_attrs attrs = {
+		.flavour = DEVLINK_PORT_FLAVOUR_PHYSICAL,
+		.phys.port_number = number,
+	};
+	struct devlink_port *port;
+	struct devlink *devlink;
+	int err;
+
+	devlink = devlink_alloc(&rmlx5_devlink_ops, sizeof(*port), dev);
+	if (!devlink)
+		return -ENOMEM;
+	port = devlink_priv(devlink);
+	devlink_port_attrs_set(port, &attrs);
+	err = devlink_port_register(devlink, port, number);
+	if (err) {
+		devlink_free(devlink);
+		return err;
+	}
+	devlink_register(devlink);
+	*result = port;
+	return 0;
+}
+
+void rmlx5_helper_devlink_port_end(struct devlink_port *port)
+{
+	struct devlink *devlink = priv_to_devlink(port);
+
+	devlink_unregister(devlink);
+	devlink_port_unregister(port);
+	devlink_free(devlink);
+}
+
+/* Before the device is registered. */
+void rmlx5_helper_set_netdev_devlink_port(struct net_device *netdev,
+					  struct devlink_port *port)
+{
+	SET_NETDEV_DEVLINK_PORT(netdev, port);
 }
 
 /* net/page_pool/helpers.h */

@@ -9,6 +9,7 @@
 //! | [`pci`] | [`pci::BoundDevice`], the claim all resources keep; driver trait with error handlers, sysfs groups and shutdown; BARs; MPS, MRRS and link report; saved state; AER |
 //! | [`rdma`] | RDMA devices: registration, attributes, contexts and protection domains, events |
 //! | [`net`] | network devices: registration, packets and who owns them, queues, polling, pages for receiving |
+//! | [`devlink`] | the plug of a network device |
 //! | [`sysfs`] | typed attributes and groups |
 //! | [`global`] | a value that belongs to the module |
 //! | [`completion`] | completions with timeout and reinit |
@@ -26,6 +27,7 @@
 
 pub mod completion;
 pub mod debugfs;
+pub mod devlink;
 pub mod dma;
 pub mod global;
 pub mod irq;

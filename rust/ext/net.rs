@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`count`] | counters of the fast path |
 //! | [`device`] | the device, [`Driver`], registration |
+//! | [`dim`] | interrupt moderation that follows the traffic |
 //! | [`ethtool`] | what `ethtool` asks a driver |
 //! | [`skb`] | packets; a packet has one owner and is freed with it |
 //! | [`queue`] | transmit queues: stop, wake, byte queue limits; what their locks protect |
@@ -44,6 +45,7 @@
 
 pub mod count;
 pub mod device;
+pub mod dim;
 pub mod ethtool;
 pub mod inflight;
 pub mod lock;

@@ -13,7 +13,7 @@ use super::{
     queue::TxLocked,
     SkBuff,
 };
-use crate::{pci::BoundDevice, time::jiffies_of};
+use crate::{devlink, pci::BoundDevice, time::jiffies_of};
 
 /// A network device, as the core knows it.
 ///
@@ -232,6 +232,9 @@ impl Features {
     pub const TSO: Self = Self::bit(bindings::NETIF_F_TSO_BIT);
     /// The same over IPv6.
     pub const TSO6: Self = Self::bit(bindings::NETIF_F_TSO6_BIT);
+    /// Headers are the same in all segments but for what TCP counts and the card adds; the core makes
+    /// them so.
+    pub const GSO_PARTIAL: Self = Self::bit(bindings::NETIF_F_GSO_PARTIAL_BIT);
     /// UDP payload is cut into packets.
     pub const GSO_UDP_L4: Self = Self::bit(bindings::NETIF_F_GSO_UDP_L4_BIT);
     /// Customer tags are inserted.
@@ -433,6 +436,8 @@ pub struct Config {
     pub features: Features,
     /// Features that are always on.
     pub fixed: Features,
+    /// Those of `features` for which the core has to prepare the headers ([`Features::GSO_PARTIAL`]).
+    pub partial: Features,
     /// Features for interfaces of VLANs on it.
     pub vlan_features: Features,
     /// Bytes the hardware cuts into segments at most.
@@ -474,6 +479,8 @@ impl<D: Driver> Shell<D> {
 pub struct Registration<D: Driver> {
     device: NonNull<bindings::net_device>,
     data: Pin<KBox<D::Data>>,
+    /// After the device, which is behind it.
+    _port: Option<devlink::Port>,
     _parent: BoundDevice,
 }
 
@@ -483,7 +490,7 @@ unsafe impl<D: Driver> Send for Registration<D> {}
 unsafe impl<D: Driver> Sync for Registration<D> {}
 
 impl<D: Driver> Registration<D> {
-    /// Registers an Ethernet device below `parent`, without carrier. Sleeps, takes the RTNL. The driver's
+    /// Registers an Ethernet device below `parent`, behind `port`, without carrier. Sleeps, takes the RTNL. The driver's
     /// functions may be called before this returns.
     ///
     /// # Errors
@@ -492,6 +499,7 @@ impl<D: Driver> Registration<D> {
     pub fn new(
         parent: &BoundDevice,
         config: &Config,
+        port: Option<devlink::Port>,
         data: impl PinInit<D::Data, Error>,
     ) -> Result<Self> {
         let data = KBox::pin_init(data, GFP_KERNEL)?;
@@ -511,10 +519,14 @@ impl<D: Driver> Registration<D> {
             (*raw).watchdog_timeo = watchdog;
             (*raw).hw_features |= config.features.0;
             (*raw).features |= config.features.0 | config.fixed.0;
+            (*raw).gso_partial_features |= config.partial.0;
             (*raw).vlan_features |= config.vlan_features.0;
             bindings::netif_set_tso_max_size(raw, config.max_gso);
             bindings::eth_hw_addr_set(raw, config.address.as_ptr());
             bindings::set_unicast_filter(raw);
+            if let Some(port) = &port {
+                bindings::set_netdev_devlink_port(raw, port.as_raw());
+            }
             bindings::netif_carrier_off(raw);
             to_result(bindings::register_netdev(raw))
         };
@@ -527,6 +539,7 @@ impl<D: Driver> Registration<D> {
         Ok(Self {
             device,
             data,
+            _port: port,
             _parent: parent.clone(),
         })
     }

@@ -40,6 +40,19 @@ pub struct Coalesce {
     pub tx_usecs: u32,
     /// Packets that have been sent.
     pub tx_frames: u32,
+    /// The numbers for received packets follow the traffic.
+    pub rx_adaptive: bool,
+    /// The same for packets that have been sent.
+    pub tx_adaptive: bool,
+}
+
+/// Pauses of the whole link (IEEE 802.3, annex 31B).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// They are obeyed.
+    pub rx: bool,
+    /// They are sent.
+    pub tx: bool,
 }
 
 /// A change of how packets are spread over receive rings.
@@ -84,6 +97,18 @@ pub trait Ethtool: Driver {
     /// Other times.
     fn set_coalesce(device: &NetDevice, data: &Self::Data, coalesce: Coalesce) -> Result;
 
+    /// Pauses in force. An error is shown as none.
+    fn pause(data: &Self::Data) -> Result<Pause>;
+
+    /// Other pauses. They are not negotiated.
+    fn set_pause(data: &Self::Data, pause: Pause) -> Result;
+
+    /// Names of the tests of `ethtool -t`, at most 31 bytes each.
+    const TESTS: &'static [&'static str];
+
+    /// Runs a test by its place in the list; whether it passes. Sleeps.
+    fn test(device: &NetDevice, data: &Self::Data, index: usize) -> bool;
+
     /// Entries of the table that the hash picks from.
     fn table_len(data: &Self::Data) -> u32;
 
@@ -119,9 +144,12 @@ impl Tools {
     }
 }
 
-/// `ETHTOOL_COALESCE_RX_USECS`, `..._RX_MAX_FRAMES`, `..._TX_USECS`, `..._TX_MAX_FRAMES`; helpers.c
-/// asserts them.
-const COALESCE: u32 = 1 << 0 | 1 << 1 | 1 << 4 | 1 << 5;
+/// `ETHTOOL_COALESCE_RX_USECS`, `..._RX_MAX_FRAMES`, `..._TX_USECS`, `..._TX_MAX_FRAMES`,
+/// `..._USE_ADAPTIVE_RX`, `..._USE_ADAPTIVE_TX`; helpers.c asserts them.
+const COALESCE: u32 = 1 << 0 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 9 | 1 << 10;
+
+/// `ETH_TEST_FL_FAILED`; helpers.c asserts it.
+const TEST_FAILED: u32 = 1 << 1;
 
 struct Table<D>(PhantomData<D>);
 
@@ -165,6 +193,9 @@ impl<D: Ethtool> Table<D> {
         get_strings: Some(Self::get_strings),
         get_sset_count: Some(Self::get_sset_count),
         get_ethtool_stats: Some(Self::get_ethtool_stats),
+        get_pauseparam: Some(Self::get_pauseparam),
+        set_pauseparam: Some(Self::set_pauseparam),
+        self_test: Some(Self::self_test),
         get_rx_ring_count: Some(Self::get_rx_ring_count),
         get_rxfh_key_size: Some(Self::get_rxfh_key_size),
         get_rxfh_indir_size: Some(Self::get_rxfh_indir_size),
@@ -275,6 +306,8 @@ impl<D: Ethtool> Table<D> {
         to.rx_max_coalesced_frames = now.rx_frames;
         to.tx_coalesce_usecs = now.tx_usecs;
         to.tx_max_coalesced_frames = now.tx_frames;
+        to.use_adaptive_rx_coalesce = now.rx_adaptive.into();
+        to.use_adaptive_tx_coalesce = now.tx_adaptive.into();
         0
     }
 
@@ -291,6 +324,8 @@ impl<D: Ethtool> Table<D> {
             rx_frames: from.rx_max_coalesced_frames,
             tx_usecs: from.tx_coalesce_usecs,
             tx_frames: from.tx_max_coalesced_frames,
+            rx_adaptive: from.use_adaptive_rx_coalesce != 0,
+            tx_adaptive: from.use_adaptive_tx_coalesce != 0,
         };
         from_result(|| D::set_coalesce(device, data, wanted).map(|()| 0))
     }
@@ -299,10 +334,12 @@ impl<D: Ethtool> Table<D> {
         // SAFETY: The core passes a device of this driver.
         let (_, data) = unsafe { Self::parts(raw) };
         // CAST: the numbers of sets are small.
-        if set as u32 != bindings::ethtool_stringset_ETH_SS_STATS {
-            return EOPNOTSUPP.to_errno();
-        }
-        c_int::try_from(D::counters(data)).unwrap_or(0)
+        let count = match set as u32 {
+            bindings::ethtool_stringset_ETH_SS_STATS => D::counters(data),
+            bindings::ethtool_stringset_ETH_SS_TEST => D::TESTS.len(),
+            _ => return EOPNOTSUPP.to_errno(),
+        };
+        c_int::try_from(count).unwrap_or(0)
     }
 
     extern "C" fn get_strings(raw: *mut opaque_device, set: u32, to: *mut u8) {
@@ -311,16 +348,69 @@ impl<D: Ethtool> Table<D> {
 
         // SAFETY: The core passes a device of this driver.
         let (_, data) = unsafe { Self::parts(raw) };
-        if set != bindings::ethtool_stringset_ETH_SS_STATS {
-            return;
-        }
-        for index in 0..D::counters(data) {
-            // SAFETY: The core passes as many zeroed strings as there are counters, whose number does
-            // not change.
+        let count = match set {
+            bindings::ethtool_stringset_ETH_SS_STATS => D::counters(data),
+            bindings::ethtool_stringset_ETH_SS_TEST => D::TESTS.len(),
+            _ => return,
+        };
+        for index in 0..count {
+            // SAFETY: The core passes as many zeroed strings as there are counters or tests, whose
+            // number does not change.
             let bytes = unsafe {
                 core::slice::from_raw_parts_mut(to.add(index.wrapping_mul(LEN)).cast(), LEN)
             };
-            let _ = D::counter_name(data, index, &mut Text { bytes, used: 0 });
+            let mut text = Text { bytes, used: 0 };
+            let _ = match D::TESTS.get(index) {
+                Some(name) if set == bindings::ethtool_stringset_ETH_SS_TEST => {
+                    fmt::Write::write_str(&mut text, name)
+                }
+                _ => D::counter_name(data, index, &mut text),
+            };
+        }
+    }
+
+    extern "C" fn get_pauseparam(
+        raw: *mut opaque_device,
+        param: *mut bindings::ethtool_pauseparam,
+    ) {
+        // SAFETY: The core passes a device of this driver and a zeroed structure to fill in.
+        let ((_, data), param) = unsafe { (Self::parts(raw), &mut *param) };
+        let pause = D::pause(data).unwrap_or_default();
+        param.rx_pause = pause.rx.into();
+        param.tx_pause = pause.tx.into();
+    }
+
+    extern "C" fn set_pauseparam(
+        raw: *mut opaque_device,
+        param: *mut bindings::ethtool_pauseparam,
+    ) -> c_int {
+        // SAFETY: The core passes a device of this driver and a structure to read.
+        let ((_, data), param) = unsafe { (Self::parts(raw), &*param) };
+        if param.autoneg != 0 {
+            return EINVAL.to_errno();
+        }
+        let pause = Pause {
+            rx: param.rx_pause != 0,
+            tx: param.tx_pause != 0,
+        };
+        from_result(|| D::set_pause(data, pause).map(|()| 0))
+    }
+
+    extern "C" fn self_test(
+        raw: *mut opaque_device,
+        request: *mut bindings::ethtool_test,
+        to: *mut u64,
+    ) {
+        // SAFETY: The core passes a device of this driver, a structure to change, and as many values as
+        // there are tests.
+        let ((device, data), request) = unsafe { (Self::parts(raw), &mut *request) };
+        for index in 0..D::TESTS.len() {
+            let failed = !D::test(device, data, index);
+            if failed {
+                request.flags |= TEST_FAILED;
+            }
+            // SAFETY: As above.
+            unsafe { to.add(index).write(failed.into()) };
         }
     }
 
