@@ -175,9 +175,12 @@ impl Command for ResizeCq<'_> {
     }
 }
 
-struct ModerateCq {
-    cqn: u32,
-    moderation: Moderation,
+/// MODIFY_CQ: when the event is raised.
+pub(crate) struct ModerateCq {
+    /// Number of the CQ.
+    pub(crate) cqn: u32,
+    /// Its moderation from now on.
+    pub(crate) moderation: Moderation,
 }
 
 impl Command for ModerateCq {

@@ -16,10 +16,11 @@
 //! | [`slot`] | where the interface keeps the posting end of a transmit ring and counts, open or not |
 //! | [`channel`] | one completion vector's rings, polled together |
 //! | [`rqt`], [`tir`], [`flow`], [`steering`] | which packet comes to which ring |
-//! | [`vport`], [`pmtu`] | what the port lets in, and how long it may be |
+//! | [`vport`], [`pmtu`], [`pfcc`] | what the port lets in, how long it may be, and how it is slowed down |
+//! | [`q_counter`] | what the card dropped for want of a WQE |
 //! | [`lanes`] | an opened interface |
 //! | [`netdev`] | what the network core asks |
-//! | [`tools`] | what `ethtool` asks |
+//! | [`tools`], [`selftest`] | what `ethtool` asks |
 //! | [`face`] | the interface as a part of the card: resets, carrier |
 //!
 //! | term | meaning |
@@ -42,10 +43,13 @@ mod home;
 mod lanes;
 mod layout;
 mod netdev;
+mod pfcc;
 mod pmtu;
+mod q_counter;
 mod rq;
 mod rqt;
 mod rx;
+mod selftest;
 mod sent;
 mod slot;
 mod sq;

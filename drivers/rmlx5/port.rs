@@ -5,6 +5,7 @@
 //! programs an address of its own, the IPv6 link local address made of the MAC (RFC 4291, appendix A), for
 //! RoCE v2.
 
+pub(crate) mod register;
 pub(crate) mod roce;
 pub(crate) mod speed;
 

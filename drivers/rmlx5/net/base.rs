@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What all queues of an interface share: protection domain, transport domain, a key for all memory,
-//! and the TIS that frames leave through.
+//! What all queues of an interface share: protection domain, transport domain, a key for all memory, the
+//! TIS that frames leave through, and counters.
 
 use kernel::prelude::*;
 use mlx5_hw::{
@@ -13,7 +13,10 @@ use mlx5_hw::{
     raw, //
 };
 
-use super::home::Home;
+use super::{
+    home::Home,
+    q_counter::QCounter, //
+};
 use crate::{
     cmd::Command,
     mr::Mr,
@@ -104,6 +107,8 @@ impl Drop for TransportDomain {
 pub(super) struct Base {
     tis: Tis,
     domain: TransportDomain,
+    /// A card that has none counts nothing.
+    counter: Option<QCounter>,
     key: Option<Mr>,
     pd: Option<Pd>,
     home: Home,
@@ -126,6 +131,7 @@ impl Base {
         let mut base = Self {
             tis,
             domain,
+            counter: QCounter::new(home).ok(),
             key: None,
             pd: None,
             home: home.clone(),
@@ -148,6 +154,11 @@ impl Base {
     /// Number of the protection domain.
     pub(super) fn pd(&self) -> u32 {
         self.pd.as_ref().map_or(0, Pd::number)
+    }
+
+    /// Counters of its queues.
+    pub(super) fn counter(&self) -> Option<&QCounter> {
+        self.counter.as_ref()
     }
 
     /// Key under which bus addresses are memory.

@@ -39,6 +39,9 @@ use crate::{
 pub(super) trait Nurse: Send + Sync {
     /// A ring is broken. Any context.
     fn broken(&self);
+
+    /// Somebody looks at what the card counts. Any context.
+    fn recount(&self);
 }
 
 /// How rings are made.
@@ -58,6 +61,9 @@ pub(super) struct Shape {
     pub(super) tx_moderation: Moderation,
     /// Events of receive rings.
     pub(super) rx_moderation: Moderation,
+    /// The numbers follow the traffic.
+    pub(super) tx_adaptive: bool,
+    pub(super) rx_adaptive: bool,
 }
 
 /// The ends of the rings that polling has, and nobody else while the channel polls.
@@ -133,9 +139,15 @@ impl Poller for Polled {
     }
 
     fn arm(&self) {
-        if let Some(ends) = &*self.0.ends.lock() {
-            ends.tx.cq().arm();
-            ends.rx.cq().arm();
+        let mut guard = self.0.ends.lock();
+        if let Some(ends) = &mut *guard {
+            let (tx, rx) = (&self.0.place.tx, &self.0.place.rx);
+            let cq = ends.tx.cq_mut();
+            cq.measure(tx.packets.get(), tx.bytes.get());
+            cq.arm();
+            let cq = ends.rx.cq_mut();
+            cq.measure(rx.packets.get(), rx.bytes.get());
+            cq.arm();
         }
     }
 }
@@ -201,6 +213,7 @@ impl Channel {
             shape.log_tx,
             shape.inline_mode,
             shape.tx_moderation,
+            shape.tx_adaptive,
         )?;
         let receive_queue = rx.number();
         let (sent, received) = (tx.cq().handle(), rx.cq().handle());

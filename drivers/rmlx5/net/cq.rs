@@ -11,9 +11,17 @@ use kernel::{
         Arc, //
     }, //
 };
-use kernel_ext::net::napi::{
-    Poller,
-    Waker, //
+use kernel_ext::net::{
+    dim::{
+        self,
+        Adaptive,
+        Target,
+        Way, //
+    },
+    napi::{
+        Poller,
+        Waker, //
+    },
 };
 
 use super::home::{
@@ -27,6 +35,7 @@ use crate::{
         Cq,
         CqRing,
         DestroyCq,
+        ModerateCq,
         Moderation, //
     },
     eq::sink::CqHandler,
@@ -38,8 +47,31 @@ struct Memory {
     records: Records,
 }
 
+/// Changes when the events of a queue are raised.
+struct Moderator {
+    number: u32,
+    home: Home,
+}
+
+impl Target for Moderator {
+    fn moderate(&self, wanted: dim::Moderation) {
+        if self.home.reaches() {
+            // The numbers of before serve too.
+            let _ = self.home.cmd().exec(&ModerateCq {
+                cqn: self.number,
+                moderation: Moderation {
+                    period_us: wanted.usecs,
+                    count: wanted.frames,
+                },
+            });
+        }
+    }
+}
+
 /// A completion queue of a ring.
 pub(super) struct Completions {
+    /// Goes first: then nobody changes the queue any more.
+    adaptive: Option<Adaptive<Moderator>>,
     number: u32,
     memory: Lent<Memory>,
     /// How many events came, which the arm word has to say.
@@ -48,8 +80,15 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    /// Makes a queue of `1 << log` entries on completion vector `vector`. Sleeps.
-    pub(super) fn new(home: &Home, vector: u16, log: u8, moderation: Moderation) -> Result<Self> {
+    /// Makes a queue of `1 << log` entries on completion vector `vector`, with events as `moderation` says, to
+    /// begin with where they follow the traffic of the way `adaptive`. Sleeps.
+    pub(super) fn new(
+        home: &Home,
+        vector: u16,
+        log: u8,
+        moderation: Moderation,
+        adaptive: Option<Way>,
+    ) -> Result<Self> {
         let device = home.device();
         let eq = device.comp_eq(vector.into()).ok_or(EINVAL)?;
         let eqn = eq.eq.number().ok_or(ENODEV)?;
@@ -64,12 +103,29 @@ impl Completions {
                 return Err(error.into());
             }
         };
-        Ok(Self {
+        let mut made = Self {
+            adaptive: None,
             number: cq.number(),
             memory: Lent::new(Memory { cq, records }),
             events,
             home: home.clone(),
-        })
+        };
+        if let Some(way) = adaptive {
+            let target = Moderator {
+                number: made.number,
+                home: home.clone(),
+            };
+            made.adaptive = Some(Adaptive::new(target, way)?);
+        }
+        Ok(made)
+    }
+
+    /// Tells what the ring has counted so far; to be called with each event that was handled.
+    pub(super) fn measure(&mut self, packets: u64, bytes: u64) {
+        if let Some(adaptive) = &mut self.adaptive {
+            // CAST: it may wrap around.
+            adaptive.tell(self.events.load(Relaxed) as u16, packets, bytes);
+        }
     }
 
     /// Its number.
@@ -136,6 +192,7 @@ impl Handle {
 
 impl Drop for Completions {
     fn drop(&mut self) {
+        drop(self.adaptive.take());
         let let_go = self.home.end(&DestroyCq {
             number: self.number,
         });

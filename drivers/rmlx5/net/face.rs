@@ -19,6 +19,7 @@ use kernel::{
     time::Delta, //
 };
 use kernel_ext::{
+    devlink,
     net::{
         self,
         lock::Rtnl,
@@ -61,6 +62,8 @@ use crate::{
     }, //
 };
 
+/// The plug, as devlink counts: this function has one.
+const PORT: u32 = 0;
 /// The smallest MTU that IPv4 allows.
 const MIN_MTU: u32 = 68;
 /// The largest MTU of the C driver's cards; what a port offers beyond is not used.
@@ -77,12 +80,16 @@ const MODERATION: Moderation = Moderation {
 /// How long a queue may be stuck: 15 s, as in the C driver. The stock kernel has 250 jiffies a second.
 const WATCHDOG: Delta = Delta::from_secs(15);
 
+/// How old the counters that `ip -s link` shows may be.
+const COUNTERS: Delta = Delta::from_millis(100);
+
 struct Inner {
     device: Arc<Device>,
     registration: Pin<KBox<Mutex<Option<Registration<Ether>>>>>,
-    /// 1 when the link may have changed, and when a ring is broken.
+    /// 1 when the link may have changed, when a ring is broken, and when somebody looks at counters.
     link: Atomic<u32>,
     anew: Atomic<u32>,
+    counters: Atomic<u32>,
 }
 
 /// What the interface wants done in process context.
@@ -93,6 +100,7 @@ impl Job for Chores {
         let inner = &self.0;
         let link = inner.link.xchg(0, Full) != 0;
         let anew = inner.anew.xchg(0, Full) != 0;
+        let counters = inner.counters.xchg(0, Full) != 0;
         let guard = inner.registration.lock();
         let registration = guard.as_ref()?;
         // The RTNL keeps open, close and resets away.
@@ -105,6 +113,11 @@ impl Job for Chores {
             registration.data().repair(netdev);
         } else if link {
             registration.data().update_carrier(netdev);
+        }
+        if counters {
+            let data = registration.data();
+            let mut state = data.state.lock();
+            data.recount(&mut state);
         }
         None
     }
@@ -126,6 +139,13 @@ impl Bell {
 impl Nurse for Bell {
     fn broken(&self) {
         self.ring(&self.inner.anew);
+    }
+
+    fn recount(&self) {
+        // Whoever looks all the time does not keep the card busy.
+        if self.inner.counters.xchg(1, Full) == 0 {
+            self.task.schedule_after(COUNTERS);
+        }
     }
 }
 
@@ -152,7 +172,10 @@ fn features(caps: &EthCaps) -> Features {
             .with(Features::RXCSUM);
     }
     if caps.max_lso != 0 {
-        features = features.with(Features::TSO).with(Features::TSO6);
+        features = features
+            .with(Features::TSO)
+            .with(Features::TSO6)
+            .with(Features::GSO_UDP_L4);
     }
     if caps.vlan {
         features = features.with(Features::CTAG_RX);
@@ -185,6 +208,7 @@ impl Face {
                 registration: KBox::pin_init(new_mutex!(None), GFP_KERNEL)?,
                 link: Atomic::new(0),
                 anew: Atomic::new(0),
+                counters: Atomic::new(0),
             },
             GFP_KERNEL,
         )?;
@@ -197,6 +221,8 @@ impl Face {
             },
             GFP_KERNEL,
         )?;
+        // As the C driver begins (`mlx5e_build_nic_params`).
+        let moderates = device.caps()?.cq_moderation;
         let log_ring = LOG_RING.min(caps.log_max_wq);
         let settings = Settings {
             channels,
@@ -206,6 +232,9 @@ impl Face {
             keep_vlan: !caps.vlan,
             tx_moderation: MODERATION,
             rx_moderation: MODERATION,
+            tx_adaptive: moderates,
+            rx_adaptive: moderates,
+            pause: None,
         };
         let spread = Spread {
             key: net::device::hash_key(),
@@ -218,11 +247,14 @@ impl Face {
             min_mtu: MIN_MTU,
             max_mtu,
             features: offered,
-            fixed: Features::HIGHDMA,
+            fixed: Features::HIGHDMA.with(Features::GSO_PARTIAL),
+            partial: Features::GSO_UDP_L4,
             vlan_features: offered
                 .without(Features::CTAG_TX)
                 .without(Features::CTAG_RX)
-                .with(Features::HIGHDMA),
+                .without(Features::GSO_UDP_L4)
+                .with(Features::HIGHDMA)
+                .with(Features::GSO_PARTIAL),
             max_gso: if caps.max_lso == 0 {
                 65536
             } else {
@@ -231,7 +263,8 @@ impl Face {
             watchdog: WATCHDOG,
         };
         let data = Data::new(device, caps, settings, spread, bell.clone())?;
-        let registration = Registration::new(&device.pdev, &config, data)?;
+        let port = devlink::Port::new(&device.pdev, PORT)?;
+        let registration = Registration::new(&device.pdev, &config, Some(port), data)?;
         dev_info!(
             device.pdev,
             "network interface {}, {} channels\n",

@@ -46,7 +46,7 @@ pub(super) struct Spread {
 pub(super) struct Lanes {
     steering: Steering,
     channels: KVec<Channel>,
-    _base: Base,
+    base: Base,
     home: Home,
 }
 
@@ -92,9 +92,14 @@ impl Lanes {
         Ok(Self {
             steering,
             channels,
-            _base: base,
+            base,
             home: home.clone(),
         })
+    }
+
+    /// Frames that found no WQE since the interface was opened; wraps around. Sleeps.
+    pub(super) fn out_of_buffer(&self) -> Option<u32> {
+        self.base.counter()?.out_of_buffer().ok()
     }
 
     /// Begins to poll. Sleeps.

@@ -36,11 +36,16 @@ use super::{
         Lanes,
         Spread, //
     },
+    pfcc::{
+        self,
+        Pause, //
+    },
     pmtu,
     slot::Slot,
     steering::Wanted, //
 };
 use crate::{
+    cmd::queue::Counter,
     cq::Moderation,
     device::Device,
     port::{
@@ -71,6 +76,12 @@ pub(super) struct Settings {
     pub(super) tx_moderation: Moderation,
     /// Events of receive rings.
     pub(super) rx_moderation: Moderation,
+    /// The numbers for transmit rings follow the traffic.
+    pub(super) tx_adaptive: bool,
+    /// The numbers for receive rings follow the traffic.
+    pub(super) rx_adaptive: bool,
+    /// Pauses that a person wants; a reset makes the card forget.
+    pub(super) pause: Option<Pause>,
 }
 
 /// Which packets are wanted, as the core said last.
@@ -98,6 +109,8 @@ pub(super) struct State {
     pub(super) settings: Settings,
     filter: Filter,
     pub(super) spread: Spread,
+    /// What the card's counter of frames without a WQE said last.
+    missed: u32,
 }
 
 /// The driver's data of the interface.
@@ -109,6 +122,8 @@ pub(super) struct Data {
     pub(super) slots: KVec<Arc<Slot>>,
     #[pin]
     pub(super) state: Mutex<State>,
+    /// Frames for which the card had no WQE.
+    pub(super) missed: Counter,
     nurse: Arc<dyn Nurse>,
 }
 
@@ -140,7 +155,9 @@ impl Data {
                     promiscuous: false,
                 },
                 spread,
+                missed: 0,
             }),
+            missed: Counter::default(),
             nurse,
         }? Error))
     }
@@ -159,6 +176,8 @@ impl Data {
             inline_mode: self.caps.vport_inline_mode,
             tx_moderation: settings.tx_moderation,
             rx_moderation: settings.rx_moderation,
+            tx_adaptive: settings.tx_adaptive,
+            rx_adaptive: settings.rx_adaptive,
         };
         let mut lanes = Lanes::new(
             &home,
@@ -173,6 +192,7 @@ impl Data {
         netdev.set_queues(count, count)?;
         lanes.start();
         self.filter(netdev.address(), &mut lanes, &state.filter)?;
+        state.missed = 0;
         state.hardware = Hardware::Open(lanes);
         netdev.start_queues();
         self.update_carrier(netdev);
@@ -189,9 +209,20 @@ impl Data {
         netdev.stop_queues();
     }
 
+    /// Counts the frames for which the card had no WQE since it was asked last. Sleeps.
+    pub(super) fn recount(&self, state: &mut State) {
+        if let Hardware::Open(lanes) = &state.hardware {
+            if let Some(now) = lanes.out_of_buffer() {
+                self.missed.add(now.wrapping_sub(state.missed).into());
+                state.missed = now;
+            }
+        }
+    }
+
     /// Stops working and takes everything from the card.
     fn close(&self, netdev: &NetDevice, state: &mut State) {
         self.halt(netdev, state);
+        self.recount(state);
         if let Hardware::Open(lanes) = core::mem::replace(&mut state.hardware, Hardware::None) {
             drop(lanes);
         }
@@ -302,6 +333,9 @@ impl Data {
         let mut state = self.state.lock();
         // The card has been reset and has forgotten all of it.
         state.hardware = Hardware::None;
+        if let Some(pause) = state.settings.pause {
+            pfcc::set_pause(&self.device.cmd, pause)?;
+        }
         if netdev.is_running() {
             self.open(netdev, &mut state)?;
         }
@@ -376,6 +410,9 @@ impl Driver for Ether {
         for slot in data.slots.iter() {
             slot.add_to(stats);
         }
+        // As of the last time the card was asked, which must not be done here.
+        stats.rx_missed_errors = data.missed.get();
+        data.nurse.recount();
     }
 
     fn rx_mode(netdev: &NetDevice, data: &Data, mode: &RxMode<'_>) -> Result {

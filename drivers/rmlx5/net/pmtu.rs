@@ -86,6 +86,12 @@ pub(super) fn max(cmd: &Cmd) -> Result<u32> {
     Ok(u32::from(pmtu.max).saturating_sub(AROUND))
 }
 
+/// Whether frames of an interface's MTU pass. Sleeps.
+pub(super) fn passes(cmd: &Cmd, mtu: u32) -> Result<bool> {
+    let pmtu = cmd.exec(&AccessPmtu { write: None })?;
+    Ok(u32::from(pmtu.oper) >= mtu.saturating_add(AROUND))
+}
+
 /// Lets frames of an interface's MTU through. Sleeps.
 ///
 /// `ERANGE` when the port does not take it.

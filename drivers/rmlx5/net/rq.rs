@@ -22,6 +22,7 @@ use super::{
         Home,
         Lent, //
     },
+    q_counter::QCounter, //
 };
 use crate::{
     buf::Buf,
@@ -56,6 +57,8 @@ struct CreateRq<'a> {
     shape: Shape,
     pd: u32,
     cqn: u32,
+    /// Counters; 0 for none.
+    counter: u8,
     buf: &'a Buf,
     record: u64,
 }
@@ -76,6 +79,7 @@ impl Command for CreateRq<'_> {
             rqc.set_flag(field!(rqc, vsd), self.shape.keep_vlan)
                 .set(field!(rqc, state), raw::MLX5_RQC_STATE_RST.into())
                 .set_flag(field!(rqc, flush_in_error_en), true)
+                .set(field!(rqc, counter_set_id), self.counter.into())
                 .set(field!(rqc, cqn), self.cqn.into());
             rqc.with(span!(rqc, wq), |wq| {
                 wq.set(field!(wq, wq_type), raw::MLX5_WQ_TYPE_CYCLIC.into())
@@ -161,6 +165,7 @@ impl Rq {
             shape,
             pd: base.pd(),
             cqn,
+            counter: base.counter().map_or(0, QCounter::number),
             buf: &memory.buf,
             record: memory.records.address(Record::Qp),
         });

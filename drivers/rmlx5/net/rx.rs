@@ -12,6 +12,7 @@ use kernel::{
     }, //
 };
 use kernel_ext::net::{
+    dim::Way,
     napi::Poll,
     pool::{
         PagePool,
@@ -112,7 +113,13 @@ impl RxRing {
         let device = home.device();
         let layout = Layout::of(wanted.frame);
         let segments = layout.pieces().next_power_of_two();
-        let cq = Completions::new(home, queue, log, wanted.rx_moderation)?;
+        let cq = Completions::new(
+            home,
+            queue,
+            log,
+            wanted.rx_moderation,
+            wanted.rx_adaptive.then_some(Way::Receive),
+        )?;
         let wqes = 1usize.checked_shl(log.into()).ok_or(EINVAL)?;
         let count = wqes.checked_mul(layout.pieces()).ok_or(EINVAL)?;
         let node = device
@@ -154,6 +161,11 @@ impl RxRing {
     /// Its completions.
     pub(super) fn cq(&self) -> &Completions {
         &self.cq
+    }
+
+    /// Its completions, to be told of traffic.
+    pub(super) fn cq_mut(&mut self) -> &mut Completions {
+        &mut self.cq
     }
 
     /// Number of its RQ.

@@ -80,6 +80,11 @@ impl TxDone {
         &self.cq
     }
 
+    /// Its completions, to be told of traffic.
+    pub(super) fn cq_mut(&mut self) -> &mut Completions {
+        &mut self.cq
+    }
+
     /// Looks at what the card has finished.
     pub(super) fn complete(
         &mut self,

@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use kernel_ext::net::{
     count::Count,
     ethtool::{
+        self,
         Coalesce,
         Ethtool,
         Rings,
@@ -20,6 +21,14 @@ use super::{
     netdev::{
         Data,
         Ether, //
+    },
+    pfcc::{
+        self,
+        Pause, //
+    },
+    selftest::{
+        self,
+        TESTS, //
     },
     slot::{
         RxCounts,
@@ -57,6 +66,9 @@ const RX: [Rx; 13] = [
     ("wqe_err", |rx| &rx.error_cqes),
     ("bad_cqe", |rx| &rx.bad_cqes),
 ];
+
+/// Name of the last counter, the only one that the card keeps.
+const MISSED: &str = "rx_out_of_buffer";
 
 /// Counters of a transmit ring.
 const TX: [Tx; 17] = [
@@ -193,16 +205,47 @@ impl Ethtool for Ether {
             rx_frames: settings.rx_moderation.count.into(),
             tx_usecs: settings.tx_moderation.period_us.into(),
             tx_frames: settings.tx_moderation.count.into(),
+            rx_adaptive: settings.rx_adaptive,
+            tx_adaptive: settings.tx_adaptive,
         }
     }
 
     fn set_coalesce(netdev: &NetDevice, data: &Data, wanted: Coalesce) -> Result {
+        if !data.device.caps()?.cq_moderation {
+            return Err(EOPNOTSUPP);
+        }
         let rx = moderation(wanted.rx_usecs, wanted.rx_frames)?;
         let tx = moderation(wanted.tx_usecs, wanted.tx_frames)?;
         data.change(netdev, true, |state| {
             state.settings.rx_moderation = rx;
             state.settings.tx_moderation = tx;
+            state.settings.rx_adaptive = wanted.rx_adaptive;
+            state.settings.tx_adaptive = wanted.tx_adaptive;
         })
+    }
+
+    fn pause(data: &Data) -> Result<ethtool::Pause> {
+        let pause = pfcc::pause(&data.device.cmd)?;
+        Ok(ethtool::Pause {
+            rx: pause.rx,
+            tx: pause.tx,
+        })
+    }
+
+    fn set_pause(data: &Data, wanted: ethtool::Pause) -> Result {
+        let pause = Pause {
+            rx: wanted.rx,
+            tx: wanted.tx,
+        };
+        pfcc::set_pause(&data.device.cmd, pause)?;
+        data.state.lock().settings.pause = Some(pause);
+        Ok(())
+    }
+
+    const TESTS: &'static [&'static str] = &TESTS;
+
+    fn test(netdev: &NetDevice, data: &Data, index: usize) -> bool {
+        selftest::run(netdev, data, index)
     }
 
     fn table_len(data: &Data) -> u32 {
@@ -247,11 +290,13 @@ impl Ethtool for Ether {
     }
 
     fn counters(data: &Data) -> usize {
-        (data.slots.len() + 1) * (RX.len() + TX.len())
+        (data.slots.len() + 1) * (RX.len() + TX.len()) + 1
     }
 
     fn counter_name(data: &Data, index: usize, to: &mut dyn fmt::Write) -> fmt::Result {
-        let (place, counter) = place(data, index).ok_or(fmt::Error)?;
+        let Some((place, counter)) = place(data, index) else {
+            return to.write_str(MISSED);
+        };
         let (way, name) = match RX.get(counter) {
             Some((name, _)) => ("rx", *name),
             None => (
@@ -272,7 +317,11 @@ impl Ethtool for Ether {
                 .slots
                 .iter()
                 .fold(0, |sum: u64, slot| sum.wrapping_add(value(slot, counter))),
-            None => 0,
+            None => {
+                let mut state = data.state.lock();
+                data.recount(&mut state);
+                data.missed.get()
+            }
         }
     }
 }

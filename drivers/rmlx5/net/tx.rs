@@ -25,6 +25,7 @@ use kernel::{
     }, //
 };
 use kernel_ext::net::{
+    dim::Way,
     inflight::{
         self,
         Refused,
@@ -103,12 +104,13 @@ impl TxRing {
         log: u8,
         inline_mode: bool,
         moderation: Moderation,
+        adaptive: bool,
     ) -> Result<(TxDone, Self)> {
         let device = home.device();
         let caps = device.caps()?;
         let uar = device.uar()?;
         let register = Uar::register(REGISTER, caps.log_bf_register)?;
-        let cq = Completions::new(home, vector, log, moderation)?;
+        let cq = Completions::new(home, vector, log, moderation, adaptive.then_some(Way::Send))?;
         let entries = 1usize.checked_shl(log.into()).ok_or(EINVAL)?;
         let pieces = entries * (BLOCK / SEGMENT);
         let (sender, finisher) = inflight::ring(&device.pdev, entries, pieces)?;

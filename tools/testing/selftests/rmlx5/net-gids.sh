@@ -130,6 +130,8 @@ card_forgot() { ! host card 0 dump roce-address | grep -q "$1"; }
 
 # A reset makes the card forget; the core tells of an address once only.
 test_resets() {
+	ip link set "$(net_dev)" up
+	within 20 stock_active
 	ip addr replace $here/24 dev "$(net_dev)"
 	ip -6 addr replace 2001:db8::1/64 dev "$(net_dev)" nodad
 	within 10 gid_index "$(ipv4_gid $here)"
