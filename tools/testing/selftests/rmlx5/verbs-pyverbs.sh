@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# rdma-core's own tests on rmlx5, one process a module. The verdict of each test is that of the stock driver, or the one
+# that pyverbs-rmlx5.table gives with a reason.
+. ./ktap.sh
+. ./core.subr
+. ./stock.subr
+. ./wire.subr
+. ./verbs.subr
+
+requests=/run/verbs.requests
+answers=/run/verbs.answers
+
+suite_setup() {
+	core_setup
+	verbs_up $here
+	ip addr replace 2001:db8::1/64 dev "$(stock_netdev)" nodad
+	mkfifo $requests $answers
+	python3 verbs_module.py /usr/share/pyverbs-tests "$(stock_ibdev)" $requests $answers >/tmp/server 2>&1 &
+}
+
+# module NAME: runs tests.test_NAME and compares.
+module() {
+	rm -f /tmp/now /tmp/said
+	limit=${KTAP_TIMEOUT:-200}
+	# The first request waits for the server, too.
+	timeout $limit sh -c "echo $1 $((limit - 100)) /tmp/now /tmp/said >$requests; cat $answers" >/tmp/code || fail "no answer: $(cat /tmp/server)"
+	code=$(cat /tmp/code)
+	[ -s /tmp/now ] || fail "no test ran (exit code $code): $(cat /tmp/said)"
+	cat /tmp/now >>/job/out/pyverbs-now.table
+	note "$(cut -f3 /tmp/now | sort | uniq -c | tr '\n' ' ')"
+	cut -f1-3 /tmp/now | sort >/tmp/have
+	# A line of our table takes the place of the stock driver's.
+	cat pyverbs-rmlx5.table pyverbs-stock.table | grep -v '^#' | awk -F'\t' -v module="$1" -v OFS='\t' \
+		'$1 == module && !seen[$2]++ { print $1, $2, $3 }' | sort >/tmp/want
+	if ! cmp -s /tmp/have /tmp/want || [ "$code" != 0 ]; then
+		cat /tmp/said
+		diff /tmp/want /tmp/have || :
+		fail "the verdicts of test_$1 are not those of the tables (exit code $code)"
+	fi
+}
+
+test_addr() { module addr; }
+test_atomic() { module atomic; }
+test_cq() { module cq; }
+test_cq_events() { module cq_events; }
+test_device() { module device; }
+test_fork() { module fork; }
+test_mr() { module mr; }
+test_odp() { module odp; }
+test_parent_domain() { module parent_domain; }
+test_pd() { module pd; }
+
+# One test asks for a CQ that is too small for what is in it; the card refuses that, and the driver says so.
+test_no_complaints() {
+	is "$(verbs_complaints | grep -v 'MODIFY_CQ .*more CQEs than the new CQ holds' || :)" "" "kernel log"
+}
+
+ktap_main "$@"
