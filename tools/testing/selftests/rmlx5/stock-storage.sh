@@ -10,24 +10,30 @@ suite_setup() {
 	there_do ". ./storage.subr; storage_export $there"
 }
 
+# connected: the disk of the peer is here, whatever ran before.
+connected() { storage_disk >/dev/null || storage_connect $there; }
+
 test_connect() {
 	storage_connect $there
 	like "$(klog)" 'nvme nvme[0-9]+: mapped [0-9/]+ default/read/poll queues|creating 2 I/O queues' "queues"
 	is "$(cat "/sys/block/$(basename "$(storage_disk)")/size")" 65536 "sectors"
 }
 
-test_large_blocks() { storage_round 8 1M; }
+test_large_blocks() { connected; storage_round 8 1M; }
 
-test_small_blocks() { storage_round 1 4k; }
+test_small_blocks() { connected; storage_round 1 4k; }
 
-test_odd_blocks() { storage_round 2 61440; }
+test_odd_blocks() { connected; storage_round 2 61440; }
 
 # The target sees the same bytes: what was written went through the wire and not into a cache.
 test_the_target_holds_it() {
+	connected
+	storage_round 2 128k
 	is "$(there_do "head -c 2M /dev/ram0 | sha256sum")" "$(sha256sum </tmp/pattern)" "disk of the target"
 }
 
 test_many_at_once() {
+	connected
 	disk=$(storage_disk)
 	for part in 0 1 2 3 4 5 6 7; do
 		head -c 1M /dev/urandom >/tmp/part$part
@@ -41,10 +47,12 @@ test_many_at_once() {
 
 # The link is away for a while: the host's driver reconnects and the data is still there.
 test_disconnect_and_reconnect() {
+	connected
+	storage_round 1 64k
 	storage_disconnect
 	within 10 sh -c '! ls /dev/nvme*n1 2>/dev/null | grep -q .'
 	storage_connect $there
-	dd if="$(storage_disk)" bs=1M skip=7 count=1 iflag=direct 2>/dev/null | cmp - /tmp/part7
+	dd if="$(storage_disk)" bs=1M count=1 iflag=direct 2>/dev/null | cmp - /tmp/pattern
 	storage_disconnect
 }
 
