@@ -67,28 +67,45 @@ macro_rules! wire {
     } };
 }
 
-/// Reads a big endian member from the bytes of its structure; `None` when they are too short.
-#[inline]
+/// Reads a big endian member from the bytes of its structure; `None` when they are too short. The width is known where this
+/// is called, so it becomes one load.
+#[inline(always)]
 pub fn get<S>(bytes: &[u8], member: Member<S>) -> Option<u64> {
-    let raw = bytes.get(member.offset()..member.offset() + member.width())?;
-    Some(
-        raw.iter()
-            .fold(0, |value, byte| (value << 8) | u64::from(*byte)),
-    )
+    let rest = bytes.get(member.offset()..)?;
+    Some(match member.width() {
+        1 => u64::from(*rest.first()?),
+        2 => u64::from(u16::from_be_bytes(*rest.first_chunk()?)),
+        4 => u64::from(u32::from_be_bytes(*rest.first_chunk()?)),
+        _ => u64::from_be_bytes(*rest.first_chunk()?),
+    })
 }
 
 /// Writes a big endian member; `false`, and nothing written, when the bytes are too short or the
 /// value too wide.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn put<S>(bytes: &mut [u8], member: Member<S>, value: u64) -> bool {
     let width = member.width();
     if width < 8 && value >> (8 * width) != 0 {
         return false;
     }
-    match bytes.get_mut(member.offset()..member.offset() + width) {
+    let Some(rest) = bytes.get_mut(member.offset()..) else {
+        return false;
+    };
+    // CAST, three times: checked above.
+    match width {
+        1 => store(rest, (value as u8).to_be_bytes()),
+        2 => store(rest, (value as u16).to_be_bytes()),
+        4 => store(rest, (value as u32).to_be_bytes()),
+        _ => store(rest, value.to_be_bytes()),
+    }
+}
+
+#[inline(always)]
+fn store<const N: usize>(rest: &mut [u8], value: [u8; N]) -> bool {
+    match rest.first_chunk_mut() {
         Some(raw) => {
-            raw.copy_from_slice(&value.to_be_bytes()[8 - width..]);
+            *raw = value;
             true
         }
         None => false,
