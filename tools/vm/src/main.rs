@@ -77,7 +77,7 @@ enum Command {
     /// Measure what a job costs with rmlx5 and with the stock driver, on the card and with software RoCE.
     Bench {
         /// `bind`, `data` or `net`; nothing measures all.
-        #[arg(default_value = "")]
+        #[arg(default_value = "", value_parser = ["", "bind", "data", "net"])]
         what: String,
     },
     /// A shell in a guest with one card; `exit` ends it.
