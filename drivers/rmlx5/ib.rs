@@ -66,6 +66,7 @@ use crate::{
     caps::Caps,
     channel::set::Channels,
     device::Device,
+    home::Home,
     limit::Limit,
     pd::Pd,
     port::{
@@ -173,17 +174,14 @@ pub(crate) struct Verbs;
 
 /// A protection domain of a user or of the kernel.
 pub(crate) struct Domain {
-    device: Arc<Device>,
+    home: Home,
     pd: Option<Pd>,
-    generation: u32,
 }
 
 impl Domain {
     /// Its number on the device. `EIO` when it belongs to an earlier generation.
     fn number(&self) -> Result<u32> {
-        if self.device.recovery.generation() != self.generation {
-            return Err(EIO);
-        }
+        self.home.alive()?;
         self.pd.as_ref().map(Pd::number).ok_or(EIO)
     }
 }
@@ -192,8 +190,8 @@ impl Drop for Domain {
     fn drop(&mut self) {
         if let Some(pd) = self.pd.take() {
             // A domain of an earlier generation is gone already.
-            if self.device.recovery.generation() == self.generation {
-                pd.dealloc(&self.device.cmd);
+            if self.home.is_current() {
+                pd.dealloc(self.home.cmd());
             }
         }
     }
@@ -303,19 +301,14 @@ impl Driver for Verbs {
         data: &Data,
         user: Option<(Context<'_, UserContext>, Udata<'_>)>,
     ) -> impl PinInit<Domain, Error> {
-        let device = data.device.clone();
-        let generation = match &user {
-            Some((context, _)) => context.payload().generation()?,
-            None => device.recovery.generation(),
+        let home = match &user {
+            Some((context, _)) => context.payload().home()?.clone(),
+            None => Home::now(&data.device),
         };
-        let pd = Pd::alloc(&device.cmd)?;
+        let pd = Pd::alloc(home.cmd())?;
         let number = pd.number();
         // From here on an error gives the domain back.
-        let domain = Domain {
-            device,
-            pd: Some(pd),
-            generation,
-        };
+        let domain = Domain { home, pd: Some(pd) };
         if let Some((_, mut udata)) = user {
             abi::answer_number(number, &mut udata)?;
         }

@@ -7,7 +7,6 @@
 //!
 //! | module | object |
 //! |---|---|
-//! | [`home`] | the device generation an object belongs to, and how it goes |
 //! | [`base`] | protection and transport domain, memory key, TIS: what all queues of the interface share |
 //! | [`sq`], [`rq`], [`cq`] | queues as the card knows them |
 //! | [`wqe`], [`cqe`] | their entries |
@@ -39,7 +38,6 @@ mod cqe;
 mod face;
 mod flow;
 mod gauge;
-mod home;
 mod lanes;
 mod layout;
 mod netdev;

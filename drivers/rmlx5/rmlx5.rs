@@ -54,6 +54,7 @@ mod driver;
 mod eq;
 mod event;
 mod health;
+mod home;
 mod ib;
 mod irq;
 mod iseg;

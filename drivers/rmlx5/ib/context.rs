@@ -37,14 +37,13 @@ use crate::{
         },
         PAGE, //
     },
-    device::Device,
+    home::Home,
     uar::UserUar, //
 };
 
 /// The driver's part of a user context.
 pub(crate) struct UserContext {
-    device: Arc<Device>,
-    generation: u32,
+    home: Home,
     cqe_version: u8,
     /// Given back when everything that rings them is gone.
     uars: Uars,
@@ -60,12 +59,11 @@ impl UserContext {
         let request = abi::OpenContext::parse(&udata)?;
         let caps = device.caps()?;
         let blue_flame = device.blue_flame();
-        let generation = device.recovery.generation();
+        let home = Home::now(device);
         let pages = request.registers / abi::REGISTERS_PER_PAGE;
         // CAST, below: `usize` has 64 bits here.
         let mut uars = Uars {
-            device: device.clone(),
-            generation,
+            home: home.clone(),
             list: KVec::with_capacity(pages as usize, GFP_KERNEL)?,
         };
         for _ in 0..pages {
@@ -78,8 +76,7 @@ impl UserContext {
         data.revoker.wait();
         request.answer(&caps, blue_flame, &mut udata)?;
         Ok(Self {
-            device: device.clone(),
-            generation,
+            home,
             cqe_version: request.cqe_version.min(caps.cqe_version),
             uars,
             registers,
@@ -88,12 +85,9 @@ impl UserContext {
     }
 
     /// The generation that the context belongs to. `EIO` when that is over.
-    pub(super) fn generation(&self) -> Result<u32> {
-        if self.device.recovery.generation() == self.generation {
-            Ok(self.generation)
-        } else {
-            Err(EIO)
-        }
+    pub(super) fn home(&self) -> Result<&Home> {
+        self.home.alive()?;
+        Ok(&self.home)
     }
 
     /// Version of CQEs that the library knows.
@@ -182,8 +176,7 @@ impl Registers {
 
 /// UAR pages that go back to the device when dropped.
 struct Uars {
-    device: Arc<Device>,
-    generation: u32,
+    home: Home,
     list: KVec<UserUar>,
 }
 
@@ -191,8 +184,8 @@ impl Drop for Uars {
     fn drop(&mut self) {
         for uar in self.list.drain_all() {
             // Pages of an earlier generation are gone already.
-            if self.device.recovery.generation() == self.generation {
-                uar.dealloc(&self.device.cmd);
+            if self.home.is_current() {
+                uar.dealloc(self.home.cmd());
             }
         }
     }
@@ -223,7 +216,7 @@ pub(super) fn buffer(
 /// Maps a doorbell page.
 pub(super) fn map(data: &Data, vma: Vma<'_, UserContext>) -> Result {
     let context = vma.context().payload();
-    context.generation()?;
+    context.home()?;
     let Mapping::Uar(index, combining) = Mapping::parse(vma.page_offset())?;
     let offset = context.uars.list.get(index).ok_or(EINVAL)?.offset();
     let cache = if combining {

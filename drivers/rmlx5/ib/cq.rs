@@ -38,8 +38,8 @@ use crate::{
         },
         Moderation, //
     },
-    device::Device,
-    eq::sink::CqHandler, //
+    eq::sink::CqHandler,
+    home::Home, //
 };
 
 /// Longest moderation period, in microseconds: 12 bits. Source: `MLX5_MAX_CQ_PERIOD` in ib/cq.c.
@@ -47,9 +47,8 @@ const MAX_PERIOD: u16 = 0xfff;
 
 /// The driver's part of a user's CQ.
 pub(crate) struct Completions {
-    device: Arc<Device>,
+    home: Home,
     events: Arc<Events>,
-    generation: u32,
     number: u32,
     vector: usize,
     /// Held while a command for it is under way; `None` at the end only.
@@ -61,14 +60,6 @@ impl Completions {
     pub(super) fn number(&self) -> u32 {
         self.number
     }
-
-    fn alive(&self) -> Result {
-        if self.device.recovery.generation() == self.generation {
-            Ok(())
-        } else {
-            Err(EIO)
-        }
-    }
 }
 
 impl Drop for Completions {
@@ -77,12 +68,12 @@ impl Drop for Completions {
             return;
         };
         // A CQ of an earlier generation is gone already, and its number may be another's.
-        if self.alive().is_ok() {
+        if self.home.is_current() {
             self.events.forget_cq(self.number);
-            if let Some(eq) = self.device.comp_eq(self.vector) {
+            if let Some(eq) = self.home.device().comp_eq(self.vector) {
                 drop(eq.unsubscribe(self.number));
             }
-            queue.destroy(&self.device.cmd);
+            queue.destroy(self.home.cmd());
         }
     }
 }
@@ -119,7 +110,7 @@ pub(super) fn create(
     udata: &mut Udata<'_>,
 ) -> Result<Completions> {
     let user = new.context();
-    let generation = user.payload().generation()?;
+    let home = user.payload().home()?.clone();
     let log = log_entries(data, new.entries())?;
     let request = abi::CreateCq::parse(udata)?;
     let vector = new.vector() as usize;
@@ -147,9 +138,8 @@ pub(super) fn create(
     *slot.lock() = Some(queue);
     // From here on an error destroys it.
     let completions = Completions {
-        device: data.device.clone(),
+        home,
         events: data.events.clone(),
-        generation,
         number,
         vector,
         queue: slot,
@@ -171,7 +161,7 @@ pub(super) fn resize(
     udata: &mut Udata<'_>,
 ) -> Result {
     let this = cq.payload();
-    this.alive()?;
+    this.home.alive()?;
     if !data.device.caps()?.cq_resize {
         return Err(EOPNOTSUPP);
     }
@@ -195,7 +185,7 @@ pub(super) fn resize(
 /// Sets when the event of a CQ is raised.
 pub(super) fn moderate(data: &Data, cq: Cq<'_, Completions>, count: u16, period_us: u16) -> Result {
     let this = cq.payload();
-    this.alive()?;
+    this.home.alive()?;
     if !data.device.caps()?.cq_moderation {
         return Err(EOPNOTSUPP);
     }

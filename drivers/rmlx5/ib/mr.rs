@@ -24,7 +24,7 @@ use super::{
     Verbs, //
 };
 use crate::{
-    device::Device,
+    home::Home,
     mr, //
 };
 
@@ -44,8 +44,7 @@ static NEXT_BYTE: Atomic<u32> = Atomic::new(0);
 
 /// The driver's part of a user's region.
 pub(crate) struct Region {
-    device: Arc<Device>,
-    generation: u32,
+    home: Home,
     access: Access,
     key: Option<mr::Mr>,
     /// Unpinned when no key needs it any more.
@@ -68,10 +67,10 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // A key of an earlier generation is gone already.
-        if self.device.recovery.generation() != self.generation {
+        if !self.home.is_current() {
             return;
         }
-        let destroyed = self.key.take().map(|key| key.destroy(&self.device.cmd));
+        let destroyed = self.key.take().map(|key| key.destroy(self.home.cmd()));
         if let Some(Err(error)) = destroyed {
             if error.in_doubt() {
                 // The device may still use the memory: it stays pinned for ever.
@@ -95,7 +94,7 @@ fn check(data: &Data, access: Access) -> Result {
 
 /// Makes a key for `memory`.
 fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<Region> {
-    let generation = new.context().payload().generation()?;
+    let home = new.context().payload().home()?.clone();
     let access = mr::Access {
         local_write: new.access.local_write(),
         remote_write: new.access.remote_write(),
@@ -131,8 +130,7 @@ fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<
     };
     new.set_keys(key.key(), key.key());
     Ok(Region {
-        device: data.device.clone(),
-        generation,
+        home,
         access: new.access,
         key: Some(key),
         memory: Some(memory),
@@ -141,7 +139,7 @@ fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<
 
 /// Registers memory.
 pub(super) fn register(data: &Data, new: &mut NewMr<'_, Verbs>) -> Result<Region> {
-    new.context().payload().generation()?;
+    new.context().payload().home()?;
     check(data, new.access)?;
     let length = usize::try_from(new.length).map_err(|_| EINVAL)?;
     let mut umem = Umem::pin(new.context(), new.start, length, new.access)?;

@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     device::Device,
+    home::Home,
     qp::user::{
         Config,
         Transport,
@@ -48,9 +49,8 @@ const NO_USER_INDEX: u32 = 0xff_ffff;
 
 /// The driver's part of a user's QP.
 pub(crate) struct Pair {
-    device: Arc<Device>,
+    home: Home,
     events: Arc<Events>,
-    generation: u32,
     kind: QpKind,
     /// What is reported of its queues.
     caps: QpCaps,
@@ -92,25 +92,15 @@ impl Drop for Register {
     }
 }
 
-impl Pair {
-    fn alive(&self) -> Result {
-        if self.device.recovery.generation() == self.generation {
-            Ok(())
-        } else {
-            Err(EIO)
-        }
-    }
-}
-
 impl Drop for Pair {
     fn drop(&mut self) {
         let Some(qp) = self.inner.lock().qp.take() else {
             return;
         };
         // A QP of an earlier generation is gone already, and its number may be another's.
-        if self.alive().is_ok() {
+        if self.home.is_current() {
             self.events.forget_qp(qp.number());
-            qp.destroy(&self.device.cmd);
+            qp.destroy(self.home.cmd());
         }
     }
 }
@@ -187,7 +177,7 @@ pub(super) fn create(
 ) -> Result<Pair> {
     let context = new.context();
     let user = context.payload();
-    let generation = user.generation()?;
+    let home = user.home()?.clone();
     let transport = match new.kind() {
         QpKind::Rc => Transport::Rc,
         QpKind::Uc => Transport::Uc,
@@ -256,9 +246,8 @@ pub(super) fn create(
     inner.lock().qp = Some(qp);
     // From here on an error destroys it.
     let pair = Pair {
-        device: data.device.clone(),
+        home,
         events: data.events.clone(),
-        generation,
         kind: new.kind(),
         caps: QpCaps {
             // Sends are counted by the library.
@@ -285,9 +274,9 @@ fn multicast(
     how: fn(&UserQp, &Device, &[u8; 16]) -> Result,
 ) -> Result {
     let pair = qp.payload();
-    pair.alive()?;
+    pair.home.alive()?;
     let inner = pair.inner.lock();
-    how(inner.qp.as_ref().ok_or(EIO)?, &pair.device, gid)
+    how(inner.qp.as_ref().ok_or(EIO)?, pair.home.device(), gid)
 }
 
 /// Datagrams to `gid` come to this QP too.

@@ -25,7 +25,7 @@ use super::{
     Verbs, //
 };
 use crate::{
-    device::Device,
+    home::Home,
     srq::{
         Config,
         UserSrq, //
@@ -41,9 +41,8 @@ const SMALLEST: u32 = 32;
 
 /// The driver's part of a user's SRQ.
 pub(crate) struct Shared {
-    device: Arc<Device>,
+    home: Home,
     events: Arc<Events>,
-    generation: u32,
     number: u32,
     attributes: SrqAttributes,
     /// Held while a command for it is under way; `None` at the end only.
@@ -55,14 +54,6 @@ impl Shared {
     pub(super) fn number(&self) -> u32 {
         self.number
     }
-
-    fn alive(&self) -> Result {
-        if self.device.recovery.generation() == self.generation {
-            Ok(())
-        } else {
-            Err(EIO)
-        }
-    }
 }
 
 impl Drop for Shared {
@@ -71,9 +62,9 @@ impl Drop for Shared {
             return;
         };
         // An SRQ of an earlier generation is gone already, and its number may be another's.
-        if self.alive().is_ok() {
+        if self.home.is_current() {
             self.events.forget_srq(self.number);
-            queue.destroy(&self.device.cmd);
+            queue.destroy(self.home.cmd());
         }
     }
 }
@@ -85,7 +76,7 @@ pub(super) fn create(
     udata: &mut Udata<'_>,
 ) -> Result<Shared> {
     let user = new.context();
-    let generation = user.payload().generation()?;
+    let home = user.payload().home()?.clone();
     let caps = data.device.caps()?;
     if !new.is_basic() || caps.log_max_srq == 0 {
         return Err(EOPNOTSUPP);
@@ -133,9 +124,8 @@ pub(super) fn create(
     };
     // From here on an error destroys it.
     let shared = Shared {
-        device: data.device.clone(),
+        home,
         events: data.events.clone(),
-        generation,
         number,
         attributes,
         queue: slot,
@@ -149,7 +139,7 @@ pub(super) fn create(
 /// Arms the limit event. `EINVAL` for another size: SRQs do not change it.
 pub(super) fn modify(data: &Data, srq: Srq<'_, Shared>, change: SrqChange) -> Result {
     let this = srq.payload();
-    this.alive()?;
+    this.home.alive()?;
     if change.max_wr.is_some() {
         data.complain(fmt!("SRQ {:#x}: cannot be resized", this.number));
         return Err(EINVAL);
@@ -174,7 +164,7 @@ pub(super) fn modify(data: &Data, srq: Srq<'_, Shared>, change: SrqChange) -> Re
 /// Asks the device for the limit.
 pub(super) fn query(data: &Data, srq: Srq<'_, Shared>) -> Result<SrqAttributes> {
     let this = srq.payload();
-    this.alive()?;
+    this.home.alive()?;
     let slot = this.queue.lock();
     let limit = slot.as_ref().ok_or(EIO)?.limit(&data.device.cmd)?;
     Ok(SrqAttributes {

@@ -13,12 +13,10 @@ use mlx5_hw::{
     raw, //
 };
 
-use super::{
-    home::Home,
-    q_counter::QCounter, //
-};
+use super::q_counter::QCounter;
 use crate::{
     cmd::Command,
+    home::Home,
     mr::Mr,
     pd::Pd,
     plain_command, //

@@ -24,7 +24,6 @@ use kernel_ext::net::{
 use super::{
     base::Base,
     cq::Subscription,
-    home::Home,
     rx::RxRing,
     sent::TxDone,
     slot::Slot,
@@ -32,6 +31,7 @@ use super::{
 };
 use crate::{
     cq::Moderation,
+    home::Home,
     limit::Limit, //
 };
 

@@ -24,10 +24,6 @@ use kernel_ext::net::{
     },
 };
 
-use super::home::{
-    Home,
-    Lent, //
-};
 use crate::{
     cq::{
         cqe::CQE_BYTES,
@@ -39,6 +35,10 @@ use crate::{
         Moderation, //
     },
     eq::sink::CqHandler,
+    home::{
+        Home,
+        Lent, //
+    },
     record::Records,
 };
 

@@ -18,9 +18,9 @@ use mlx5_hw::{
     span, //
 };
 
-use super::home::Home;
 use crate::{
     cmd::Command,
+    home::Home,
     plain_command, //
 };
 

@@ -15,7 +15,6 @@ use super::{
         Nurse,
         Shape, //
     },
-    home::Home,
     slot::Slot,
     steering::{
         Steering,
@@ -26,8 +25,9 @@ use super::{
         self,
         List,
         Promiscuous, //
-    },
+    }, //
 };
+use crate::home::Home;
 
 /// Entries of the table that a hash picks from, as the C driver has them, if the card allows as many.
 const LOG_TABLE: u8 = 7;

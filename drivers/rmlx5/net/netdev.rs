@@ -31,7 +31,6 @@ use super::{
         Nurse,
         Shape, //
     },
-    home::Home,
     lanes::{
         Lanes,
         Spread, //
@@ -48,6 +47,7 @@ use crate::{
     cmd::queue::Counter,
     cq::Moderation,
     device::Device,
+    home::Home,
     port::{
         Link,
         Port, //

@@ -18,10 +18,6 @@ use mlx5_hw::{
 
 use super::{
     base::Base,
-    home::{
-        Home,
-        Lent, //
-    },
     q_counter::QCounter, //
 };
 use crate::{
@@ -32,6 +28,10 @@ use crate::{
     },
     cmd::Command,
     cq::leak_if_in_doubt,
+    home::{
+        Home,
+        Lent, //
+    },
     plain_command,
     record::{
         Record,

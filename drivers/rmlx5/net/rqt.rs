@@ -12,9 +12,9 @@ use mlx5_hw::{
     raw, //
 };
 
-use super::home::Home;
 use crate::{
     cmd::Command,
+    home::Home,
     plain_command, //
 };
 

@@ -37,7 +37,6 @@ use super::{
         Hashed,
         Received, //
     },
-    home::Home,
     layout::{
         Layout,
         HEADROOM,
@@ -47,9 +46,12 @@ use super::{
         Rq,
         Shape, //
     },
-    slot::RxCounts,
+    slot::RxCounts, //
 };
-use crate::record::Record;
+use crate::{
+    home::Home,
+    record::Record, //
+};
 
 /// Word of a receive queue in a doorbell record: `MLX5_RCV_DBR`.
 const RECEIVE: usize = 0;

@@ -4,13 +4,7 @@
 use kernel::prelude::*;
 use mlx5_hw::ring::Ring;
 
-use super::{
-    base::Base,
-    home::{
-        Home,
-        Lent, //
-    },
-};
+use super::base::Base;
 use crate::{
     buf::Buf,
     census::{
@@ -18,6 +12,10 @@ use crate::{
         Kind, //
     },
     cq::leak_if_in_doubt,
+    home::{
+        Home,
+        Lent, //
+    },
     record::{
         Record,
         Records, //

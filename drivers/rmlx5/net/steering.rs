@@ -19,15 +19,15 @@ use super::{
         Match,
         Table, //
     },
-    home::Home,
     rqt::Rqt,
     tir::{
         Target,
         Tir,
         Traffic,
         KEY_LEN, //
-    },
+    }, //
 };
+use crate::home::Home;
 
 /// log2 of the places of the table of kinds of traffic: seven are used.
 const LOG_KINDS: u8 = 3;

@@ -41,7 +41,6 @@ use super::{
     base::Base,
     cq::Completions,
     gauge::Gauge,
-    home::Home,
     sent::{
         Note,
         TxDone, //
@@ -57,10 +56,11 @@ use super::{
         SEGMENT,
         SIGNAL,
         SIGNAL_AT, //
-    },
+    }, //
 };
 use crate::{
     cq::Moderation,
+    home::Home,
     record::Record,
     uar::Uar, //
 };

@@ -304,7 +304,7 @@ pub(in crate::ib) fn modify(
     udata: &mut Udata<'_>,
 ) -> Result {
     let pair = qp.payload();
-    pair.alive()?;
+    pair.home.alive()?;
     abi::parse_modify_qp(udata)?;
     let caps = data.device.caps()?;
     let number = qp.number();

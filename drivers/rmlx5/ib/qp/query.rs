@@ -64,10 +64,10 @@ fn access(remote: (bool, bool, bool)) -> Access {
 /// Asks the device.
 pub(in crate::ib) fn query(qp: Qp<'_, Pair>) -> Result<QpReport> {
     let pair = qp.payload();
-    pair.alive()?;
+    pair.home.alive()?;
     let mut inner = pair.inner.lock();
     let hardware = inner.qp.as_ref().ok_or(EIO)?;
-    let snapshot: Snapshot = hardware.query(&pair.device.cmd)?;
+    let snapshot: Snapshot = hardware.query(pair.home.cmd())?;
     let (state, draining) = state(snapshot.state)?;
     // The device may have gone to ERROR by itself.
     inner.state = state;

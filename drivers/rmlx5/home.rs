@@ -21,14 +21,14 @@ use crate::{
 
 /// A device in one generation.
 #[derive(Clone)]
-pub(super) struct Home {
+pub(crate) struct Home {
     device: Arc<Device>,
     generation: u32,
 }
 
 impl Home {
     /// The device as it is now.
-    pub(super) fn now(device: &Arc<Device>) -> Self {
+    pub(crate) fn now(device: &Arc<Device>) -> Self {
         Self {
             device: device.clone(),
             generation: device.recovery.generation(),
@@ -36,52 +36,61 @@ impl Home {
     }
 
     /// The device.
-    pub(super) fn device(&self) -> &Arc<Device> {
+    pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
     /// Its command queue.
-    pub(super) fn cmd(&self) -> &Cmd {
+    pub(crate) fn cmd(&self) -> &Cmd {
         &self.device.cmd
     }
 
     /// Whether this is still the device's generation.
-    pub(super) fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.device.recovery.generation() == self.generation
     }
 
+    /// `EIO` when this is not the device's generation any more.
+    pub(crate) fn alive(&self) -> Result {
+        if self.is_current() {
+            Ok(())
+        } else {
+            Err(EIO)
+        }
+    }
+
     /// Whether the card may still use what it was given in this generation.
-    pub(super) fn reaches(&self) -> bool {
+    pub(crate) fn reaches(&self) -> bool {
         self.is_current() && self.device.is_bus_master()
     }
 
     /// Runs a command that takes an object away; whether the card has let go of it.
-    pub(super) fn end<C: Command>(&self, command: &C) -> bool {
+    pub(crate) fn end<C: Command>(&self, command: &C) -> bool {
         !self.reaches() || self.cmd().exec(command).is_ok() || !self.reaches()
     }
 }
 
 /// Memory that the card uses. Dropping it without [`Lent::back`] loses it.
-pub(super) struct Lent<T>(Option<ManuallyDrop<T>>);
+pub(crate) struct Lent<T>(Option<ManuallyDrop<T>>);
 
 impl<T> Lent<T> {
     /// About to be given to the card.
-    pub(super) fn new(memory: T) -> Self {
+    pub(crate) fn new(memory: T) -> Self {
         Self(Some(ManuallyDrop::new(memory)))
     }
 
     /// The memory.
-    pub(super) fn get(&self) -> Result<&T> {
+    pub(crate) fn get(&self) -> Result<&T> {
         self.0.as_deref().ok_or(EINVAL)
     }
 
     /// The memory.
-    pub(super) fn get_mut(&mut self) -> Result<&mut T> {
+    pub(crate) fn get_mut(&mut self) -> Result<&mut T> {
         self.0.as_deref_mut().ok_or(EINVAL)
     }
 
     /// Frees it if the card has let go, or else loses it.
-    pub(super) fn back(&mut self, let_go: bool) {
+    pub(crate) fn back(&mut self, let_go: bool) {
         if let Some(memory) = self.0.take() {
             if let_go {
                 drop(ManuallyDrop::into_inner(memory));
