@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory keys that work requests change, and keys made of others.
 
-use super::{node::*, op, pair::*, pattern, CE};
+use super::{node::*, op, pair::*, pattern, umr::*, CE};
 use device::scaffold::driver::Input;
-use mlx5_hw::{field, field::Mut, ifc, raw};
-
-/// UMR control and key context behind the control segment.
-fn umr(flags: u8, octowords: u16, mask: u64, context: &[u8; 64]) -> Vec<u8> {
-    let mut raw = vec![0; 48];
-    raw[0] = flags;
-    raw[4..6].copy_from_slice(&octowords.to_be_bytes());
-    raw[8..16].copy_from_slice(&mask.to_be_bytes());
-    raw.extend(context);
-    raw
-}
-
-fn context(fill: impl FnOnce(&mut Mut<'_, ifc::mkc>)) -> [u8; 64] {
-    let mut raw = [0; 64];
-    fill(&mut Mut::new(&mut raw).unwrap());
-    raw
-}
+use mlx5_hw::{field, ifc, raw};
 
 /// A key in free state with room for translations, as mlx5_ib keeps them in its cache.
 fn free_key(node: &mut Node, octowords: u64) -> u32 {

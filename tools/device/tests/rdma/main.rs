@@ -12,6 +12,7 @@ mod node;
 mod pair;
 mod queues;
 mod rings;
+mod umr;
 mod verbs;
 mod violations;
 mod windows;

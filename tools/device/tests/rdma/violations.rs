@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Each violation of the table, committed on a QP that is connected to itself.
 
-use super::{node::*, op, pair::*, CE};
+use super::{node::*, op, pair::*, umr::*, CE};
 use device::violation::{Effect, Violation, Violation as V};
-use mlx5_hw::{field, field::Mut, ifc, raw};
+use mlx5_hw::{field, raw};
 use std::time::Duration;
 
 /// A RC QP connected to itself, one of type REG_UMR, and memory for both.
@@ -142,21 +142,6 @@ enum Key {
 
 const FREE: u64 = 1 << 29;
 
-fn umr(flags: u8, octowords: u16, mask: u64, mkc: &[u8; 64]) -> Vec<u8> {
-    let mut raw = vec![0; 48];
-    raw[0] = flags;
-    raw[4..6].copy_from_slice(&octowords.to_be_bytes());
-    raw[8..16].copy_from_slice(&mask.to_be_bytes());
-    raw.extend(mkc);
-    raw
-}
-
-fn mkc(fill: impl FnOnce(&mut Mut<'_, ifc::mkc>)) -> [u8; 64] {
-    let mut raw = [0; 64];
-    fill(&mut Mut::new(&mut raw).unwrap());
-    raw
-}
-
 /// An inline segment that says `says` and has `has` bytes.
 fn inline(says: u32, has: usize) -> Vec<u8> {
     let mut raw = (1 << 31 | says).to_be_bytes().to_vec();
@@ -259,7 +244,7 @@ fn commit(violation: Violation, c: &mut Culprit) {
         V::UmrKey => c.change(0x00f0_0000, 0x80, 0, FREE, &none),
         V::UmrNoDomain => {
             let key = c.changeable(true);
-            let context = mkc(|mkc| {
+            let context = context(|mkc| {
                 mkc.set(field!(mkc, pd), 0xff_0000);
             });
             c.change(key, 0x80, 0, 1 << 7, &context);
@@ -301,7 +286,7 @@ fn commit(violation: Violation, c: &mut Culprit) {
         }
         V::UmrContext => {
             let key = c.changeable(true);
-            let context = mkc(|mkc| {
+            let context = context(|mkc| {
                 mkc.set(field!(mkc, start_addr), u64::MAX - 10)
                     .set(field!(mkc, len), 4096);
             });

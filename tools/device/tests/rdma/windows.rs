@@ -2,9 +2,9 @@
 //! Memory windows as mlx5_ib allocates them and libmlx5 binds them (`set_bind_wr` in
 //! providers/mlx5/qp.c).
 
-use super::{node::*, op, pair::*, pattern, CE};
+use super::{node::*, op, pair::*, pattern, umr::*, CE};
 use device::scaffold::driver::Input;
-use mlx5_hw::{field, field::Mut, ifc, raw};
+use mlx5_hw::{field, ifc, raw};
 
 const INLINE: u8 = 0x80;
 const MUST_BE_FREE: u8 = 0x20;
@@ -52,33 +52,27 @@ fn allocate(node: &mut Node, second: bool) -> Window {
     }
 }
 
-fn umr(flags: u8, octowords: u16, mask: u64, fill: impl FnOnce(&mut Mut<'_, ifc::mkc>)) -> Vec<u8> {
-    let mut raw = vec![0; 48];
-    raw[0] = flags;
-    raw[4..6].copy_from_slice(&octowords.to_be_bytes());
-    raw[8..16].copy_from_slice(&mask.to_be_bytes());
-    let mut context = [0; 64];
-    fill(&mut Mut::new(&mut context).unwrap());
-    raw.extend(context);
-    raw
-}
-
 /// Binds to part of `mr` for remote writes; the syndrome. The key gets a new variant when it works.
 fn bind(node: &mut Node, end: &mut End, window: &mut Window, mr: &Mr, at: u64, len: u64) -> u8 {
     let new = window.key & !0xff | (window.key + 1) & 0xff;
     let (second, qpn) = (window.second, end.qp.qpn);
     let mask = FREE | KEY | RANGE | RIGHTS | if second { QPN } else { 0 };
     let flags = OFFSET | INLINE | if second { MUST_BE_FREE } else { 0 };
-    let mut segments = umr(flags, 4, mask, |mkc| {
-        mkc.set(field!(mkc, rw), 1)
-            .set(
-                field!(mkc, qpn),
-                if second { qpn.into() } else { 0xff_ffff },
-            )
-            .set(field!(mkc, mkey_7_0), (new & 0xff).into())
-            .set(field!(mkc, start_addr), mr.va + at)
-            .set(field!(mkc, len), len);
-    });
+    let mut segments = umr(
+        flags,
+        4,
+        mask,
+        &context(|mkc| {
+            mkc.set(field!(mkc, rw), 1)
+                .set(
+                    field!(mkc, qpn),
+                    if second { qpn.into() } else { 0xff_ffff },
+                )
+                .set(field!(mkc, mkey_7_0), (new & 0xff).into())
+                .set(field!(mkc, start_addr), mr.va + at)
+                .set(field!(mkc, len), len);
+        }),
+    );
     segments.extend(data(&[(mr.key, mr.va + at, len as u32)]));
     segments.resize(48 + 64 + 64, 0);
     node.post(&mut end.qp, op::UMR, CE, window.key, &segments);
@@ -93,10 +87,15 @@ fn bind(node: &mut Node, end: &mut End, window: &mut Window, mr: &Mr, at: u64, l
 /// `IBV_WR_LOCAL_INV`; the syndrome.
 fn invalidate(node: &mut Node, end: &mut End, window: Window) -> u8 {
     let flags = OFFSET | INLINE | CHECK_QPN;
-    let segments = umr(flags, 0, FREE | KEY | QPN, |mkc| {
-        mkc.set(field!(mkc, free), 1)
-            .set(field!(mkc, qpn), 0xff_ffff);
-    });
+    let segments = umr(
+        flags,
+        0,
+        FREE | KEY | QPN,
+        &context(|mkc| {
+            mkc.set(field!(mkc, free), 1)
+                .set(field!(mkc, qpn), 0xff_ffff);
+        }),
+    );
     node.post(&mut end.qp, op::UMR, CE, window.key, &segments);
     node.doorbell(&end.qp);
     node.poll(&mut end.cq).unwrap().syndrome
@@ -160,11 +159,16 @@ fn a_window_of_type_1_opens_its_range_until_it_is_unbound() {
         0
     );
     // Unbound: a bind of length 0.
-    let segments = umr(OFFSET | INLINE, 0, FREE | KEY, |mkc| {
-        mkc.set(field!(mkc, free), 1)
-            .set(field!(mkc, mkey_7_0), (window.key & 0xff).into())
-            .set(field!(mkc, qpn), 0xff_ffff);
-    });
+    let segments = umr(
+        OFFSET | INLINE,
+        0,
+        FREE | KEY,
+        &context(|mkc| {
+            mkc.set(field!(mkc, free), 1)
+                .set(field!(mkc, mkey_7_0), (window.key & 0xff).into())
+                .set(field!(mkc, qpn), 0xff_ffff);
+        }),
+    );
     pair.b.post(&mut b.qp, op::UMR, CE, window.key, &segments);
     pair.b.doorbell(&b.qp);
     assert_eq!(pair.b.poll(&mut b.cq).unwrap().syndrome, 0);
