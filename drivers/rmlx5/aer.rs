@@ -86,6 +86,7 @@ fn restart(device: &Arc<Device>) {
             if device.recovery.go(State::Up) {
                 device.recovery.resets.inc();
                 device.health.resume();
+                device.recovery.resume_all();
                 dev_info!(
                     device.pdev,
                     "recovered, reset number {}\n",

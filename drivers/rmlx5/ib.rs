@@ -449,6 +449,9 @@ impl Participant for Face {
         }
     }
 
+    /// What could not be done meanwhile has told its caller so.
+    fn resume(&self) {}
+
     fn close(&self) {
         let registration = self.revoker.close();
         // Waits for everybody who is in a callback or an attribute.

@@ -102,6 +102,11 @@ pub(crate) trait Participant: Send + Sync {
     /// what belongs to the participant. An error makes the device `Dead`.
     fn start(&self) -> Result;
 
+    /// The device is `Up`, at the end of each recovery. Work that came between `start` and this,
+    /// and went away because the device was not up, is woken here: nobody else does. Sleeps for
+    /// locks only.
+    fn resume(&self);
+
     /// The driver lets go of a device that still works: take everything away in order. Commands
     /// work, or fail at once; never wait for their success.
     fn close(&self);
@@ -242,6 +247,13 @@ impl Recovery {
                 .map_err(|error| (participant.name(), error))?;
         }
         Ok(())
+    }
+
+    /// Wakes everybody, first to last.
+    pub(crate) fn resume_all(&self) {
+        for participant in self.participants.lock().iter() {
+            participant.resume();
+        }
     }
 
     /// Closes and forgets everybody, last to first. At unbind.

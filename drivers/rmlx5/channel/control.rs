@@ -220,6 +220,11 @@ impl Control {
         }
     }
 
+    /// Lets the task look what there is to do.
+    pub(super) fn wake(&self) {
+        self.task.schedule();
+    }
+
     /// Cancels the task and waits for it. Sleeps.
     pub(super) fn quiesce(&self) {
         self.task.cancel();

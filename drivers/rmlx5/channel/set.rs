@@ -376,10 +376,17 @@ impl Participant for Channels {
         } else {
             pair_up(&set.channels, 0)?;
         }
+        Ok(())
+    }
+
+    fn resume(&self) {
+        let set = self.set.lock();
         for channel in set.channels.iter() {
             channel.wake();
         }
-        Ok(())
+        if let Some(control) = &set.control {
+            control.wake();
+        }
     }
 
     fn close(&self) {

@@ -9,6 +9,7 @@ use kernel::{
         atomic::{
             ordering::{
                 Full,
+                Relaxed,
                 Release, //
             },
             Atomic, //
@@ -92,6 +93,17 @@ struct Inner {
     counters: Atomic<u32>,
 }
 
+impl Inner {
+    /// Notes once more what could not be done now.
+    fn put_off(&self, link: bool, anew: bool) {
+        for (flag, wanted) in [(&self.link, link), (&self.anew, anew)] {
+            if wanted {
+                flag.store(1, Relaxed);
+            }
+        }
+    }
+}
+
 /// What the interface wants done in process context.
 struct Chores(Arc<Inner>);
 
@@ -106,7 +118,12 @@ impl Job for Chores {
         // The RTNL keeps open, close and resets away.
         let _rtnl = Rtnl::lock();
         let netdev = registration.device();
-        if inner.device.recovery.state() != State::Up || !netdev.is_running() {
+        if inner.device.recovery.state() != State::Up {
+            // Whoever brings the device up wakes this again.
+            inner.put_off(link, anew);
+            return None;
+        }
+        if !netdev.is_running() {
             return None;
         }
         if anew {
@@ -306,11 +323,17 @@ impl Participant for Face {
         let guard = self.inner.registration.lock();
         if let Some(registration) = guard.as_ref() {
             let _rtnl = Rtnl::lock();
+            // What was wrong with rings of the past is of no interest.
+            self.inner.anew.store(0, Relaxed);
             registration
                 .data()
                 .generation_begins(registration.device())?;
         }
         Ok(())
+    }
+
+    fn resume(&self) {
+        self.bell.task.schedule();
     }
 
     fn close(&self) {

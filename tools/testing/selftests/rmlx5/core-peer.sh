@@ -17,6 +17,11 @@ exchange() {
 
 together() { fresh && there fresh && exchange; }
 
+suite_state() {
+	cat "$FILES/channels"
+	there 'cat $FILES/channels'
+}
+
 # on_both OPTIONS: a run at each end. finish_both SECONDS: both passed, and nobody gave up.
 on_both() { start "$*" && there "start $*"; }
 stop_both() {
@@ -128,9 +133,12 @@ test_reset_of_either_card() {
 	finish_both 120
 }
 
-# Both cards at once: neither end knows anything of the other's new QPs but where to ask.
+# Both cards at once: neither end knows anything of the other's new QPs but where to ask. The interfaces are up: their
+# rings are made after the channels, while the channels' tasks look at a device that is not up yet.
 test_reset_of_both_cards() {
 	together
+	interface up
+	there interface up
 	on_both duration=300 sizes=64,4096
 	grows 30
 	before="$(control qpn) $(there control qpn)"
@@ -143,6 +151,8 @@ test_reset_of_both_cards() {
 	grows 60
 	stop_both
 	finish_both 120
+	interface down
+	there interface down
 }
 
 # A fatal PCIe error of the peer's card.

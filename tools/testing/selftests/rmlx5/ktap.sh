@@ -4,6 +4,7 @@
 #	. ./ktap.sh
 #	suite_setup() { ...; }          # optional, once before the first case
 #	suite_teardown() { ...; }       # optional, once after the last one
+#	suite_state() { ...; }          # optional, after a case that failed: shows what there is to see
 #	test_NAME() { ...; }            # a case; "test_NAME()" begins a line
 #	ktap_main "$@"
 #
@@ -140,6 +141,7 @@ ktap_main() {
 		*)
 			ktap_failed=1
 			case $ktap_code in 124 | 137) echo "# timeout after ${KTAP_TIMEOUT:-60} s" ;; esac
+			! ktap_has suite_state || (suite_state) </dev/null 2>&1 | sed 's/^/# state: /'
 			echo "not ok $ktap_number $ktap_case"
 			;;
 		esac
