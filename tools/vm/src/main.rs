@@ -3,7 +3,7 @@
 //!
 //! Runs inside the Debian root (scripts/in-root); Documentation/testing.md says how to write tests.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::Mutex};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -13,6 +13,7 @@ use crate::{
     modules::Kernel,
     report::Report,
     run::Bench,
+    service::lock,
     suite::{Part, Selection, Shape, HOST},
 };
 
@@ -27,6 +28,7 @@ mod host;
 mod image;
 mod judge;
 mod ktap;
+mod lanes;
 mod machine;
 mod marks;
 mod modules;
@@ -63,6 +65,9 @@ enum Command {
         /// What to run; `list` only shows.
         #[arg(default_value = "")]
         selection: String,
+        /// How many parts run beside each other.
+        #[arg(long, default_value_t = 2)]
+        lanes: usize,
     },
     /// Run a script of tools/testing/selftests/rmlx5 with one card and show what it prints.
     Show {
@@ -123,6 +128,7 @@ impl ShapeArgs {
             timeout,
             env: Vec::new(),
             module: self.module,
+            alone: false,
             must_fail: None,
             cases: Vec::new(),
         }
@@ -155,8 +161,8 @@ fn act(cli: &Cli) -> Result<bool> {
         })
     };
     match &cli.command {
-        Command::Test { selection } if selection == "list" => list(cli),
-        Command::Test { selection } => test(cli, &bench()?, selection),
+        Command::Test { selection, .. } if selection == "list" => list(cli),
+        Command::Test { selection, lanes } => test(cli, &bench()?, selection, *lanes),
         Command::Show {
             script,
             timeout,
@@ -191,7 +197,7 @@ fn list(cli: &Cli) -> Result<bool> {
     Ok(true)
 }
 
-fn test(cli: &Cli, bench: &Bench, selection: &str) -> Result<bool> {
+fn test(cli: &Cli, bench: &Bench, selection: &str, lanes: usize) -> Result<bool> {
     let selection = Selection::parse(selection);
     let parts = selection.apply(parts(cli)?)?;
     let mut report = Report::new(&cli.top.join(&cli.results))?;
@@ -200,14 +206,18 @@ fn test(cli: &Cli, bench: &Bench, selection: &str) -> Result<bool> {
             report.add(case)
         })?;
     }
-    for part in &parts {
-        println!("---- {}/{}", part.suite, part.name);
-        let (cases, retries) = bench.run(part, &mut |words| println!("     {words}"));
+    let report = Mutex::new(report);
+    lanes::run(&parts, lanes, |part| {
+        let name = format!("{}/{}", part.suite, part.name);
+        println!("---- {name}");
+        let (cases, retries) = bench.run(part, &mut |words| println!("     {name}: {words}"));
+        let mut report = lock(&report);
         report.retries += retries;
         for case in cases {
             report.add(case);
         }
-    }
+    });
+    let report = lock(&report);
     report.finish()
 }
 
@@ -235,6 +245,7 @@ fn measure(cli: &Cli, bench: &Bench, what: &str) -> Result<bool> {
         timeout: 900,
         env: Vec::new(),
         module: true,
+        alone: false,
         must_fail: None,
         cases: Vec::new(),
     };

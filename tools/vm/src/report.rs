@@ -15,6 +15,8 @@ use crate::{
 
 /// A part of this name runs the same script on the stock driver: `stock-basic` beside `basic`.
 const STOCK: &str = "stock-";
+/// Lines about a failed case at the end of a run; all of them stand where it ran.
+const LAST_LINES: usize = 12;
 
 /// Collects results in the order in which they come.
 #[derive(Debug)]
@@ -97,10 +99,24 @@ impl Report {
                 self.retries
             );
         }
+        print!("{}", failures(&self.cases));
         let (passed, failed, skipped) = self.totals();
         println!("{passed} passed, {failed} failed, {skipped} skipped");
         Ok(failed == 0 && passed > 0)
     }
+}
+
+/// What failed, once more and in short: the end of a long log is what people see of it.
+fn failures(cases: &[Case]) -> String {
+    let mut text = String::new();
+    for case in cases.iter().filter(|case| case.result == Outcome::Fail) {
+        text.push_str(&format!("FAIL {}/{}\n", case.suite, case.case));
+        let hidden = case.notes.len().saturating_sub(LAST_LINES);
+        for note in case.notes.iter().skip(hidden) {
+            text.push_str(&format!("     | {note}\n"));
+        }
+    }
+    text
 }
 
 /// The cases that ran on the stock driver too, with both results; none when there is no such case.
@@ -194,6 +210,19 @@ mod tests {
         assert!(text.starts_with("KTAP version 1\n1..3\n"));
         assert!(text.contains("\nnot ok 2 b\n"));
         assert!(text.contains("\nok 3 c # SKIP\n"));
+    }
+
+    #[test]
+    fn failures_stand_at_the_end_of_the_log() {
+        let mut long = case("b", Outcome::Fail);
+        long.notes = (0..LAST_LINES + 3).map(|n| format!("note {n}")).collect();
+        let text = failures(&[case("a", Outcome::Pass), long]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1 + LAST_LINES, "{text}");
+        assert_eq!(lines[0], "FAIL s/b");
+        assert_eq!(lines[1], "     | note 3");
+        assert_eq!(lines[LAST_LINES], "     | note 14");
+        assert!(failures(&[case("a", Outcome::Skip)]).is_empty());
     }
 
     #[test]

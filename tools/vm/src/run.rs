@@ -190,7 +190,12 @@ impl Bench {
 
     fn boot(&self, part: &Part, purpose: Purpose, progress: &mut dyn FnMut(&str)) -> Trace {
         // Sockets need short names; logs stay.
-        let run = std::env::temp_dir().join(format!("rmlx5.{}", std::process::id()));
+        let run = std::env::temp_dir().join(format!(
+            "rmlx5.{}.{}.{}",
+            std::process::id(),
+            part.suite,
+            part.name
+        ));
         let logs = self
             .results
             .join("logs")
@@ -395,10 +400,7 @@ impl Bench {
                     } else if purpose != Purpose::Test {
                         print!("{line}");
                     } else if let Some(result) = ktap.feed(&line, Instant::now()) {
-                        progress(&format!(
-                            "{:?} {}.{}",
-                            result.outcome, part.name, result.name
-                        ));
+                        progress(&format!("{:?} {}", result.outcome, result.name));
                     }
                 }
                 Ok(Event::Ktap(..)) => {}

@@ -38,6 +38,8 @@ struct PartRow {
     env: BTreeMap<String, String>,
     #[serde(default)]
     module: bool,
+    #[serde(default)]
+    alone: bool,
     must_fail: Option<String>,
 }
 
@@ -78,6 +80,8 @@ pub struct Part {
     pub env: Vec<(String, String)>,
     /// Whether rmlx5.ko is handed in.
     pub module: bool,
+    /// Whether no other part may run at the same time.
+    pub alone: bool,
     /// A test of the bench itself: some case must fail with these words in what is shown.
     pub must_fail: Option<String>,
     /// Cases in the script's order.
@@ -130,6 +134,7 @@ pub fn load(table: &Path, scripts: &Path) -> Result<Vec<Part>> {
             timeout: row.timeout,
             env: row.env.into_iter().collect(),
             module: row.module,
+            alone: row.alone,
             must_fail: row.must_fail,
             cases: cases(&text),
         });
@@ -249,6 +254,7 @@ mod tests {
             timeout: 1,
             env: Vec::new(),
             module: false,
+            alone: false,
             must_fail: None,
             cases: cases.iter().map(ToString::to_string).collect(),
         }
