@@ -53,6 +53,7 @@ groups! {
     atomic_caps = 0x3,
     roce_cap = 0x4,
     flow_table_nic_cap = 0x7,
+    qos_cap = 0xc,
 }
 
 /// Both sets of one group.

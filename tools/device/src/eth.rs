@@ -14,6 +14,7 @@ mod completion;
 pub mod frame;
 pub mod lso;
 pub mod offload;
+pub mod pause;
 pub mod port;
 pub mod receive;
 pub mod rss;

@@ -19,6 +19,7 @@ use crate::{
     nodnic::Nodnic,
     pages::Pages,
     pd::Pd,
+    priority::Priorities,
     q_counter::QCounter,
     qp::Qp,
     roce_address::RoceTable,
@@ -77,6 +78,8 @@ pub struct Hca {
     pub pages: Pages,
     /// The vport and its port: addresses, MTU, link.
     pub vport: Vport,
+    /// Priorities and traffic classes of the port.
+    pub priorities: Priorities,
     /// The RoCE address table.
     pub roce: RoceTable,
     /// Work the data path has to do.
@@ -163,6 +166,7 @@ impl Hca {
             cmdq: CommandQueue::default(),
             pages: Pages::default(),
             vport: Vport::new(&env.profile, env.signal()),
+            priorities: Priorities::default(),
             roce: RoceTable::default(),
             sched: Scheduler::default(),
             eqs: eq_table(&caps),
@@ -252,7 +256,7 @@ impl Hca {
     /// Sends a frame of the RDMA engine (destination MAC to the last byte before the FCS): to this
     /// card itself, to the cable, or both, by its destination MAC.
     pub fn transmit(&mut self, frame: Vec<u8>) {
-        crate::eth::port::transmit(self, frame, None);
+        crate::eth::port::transmit(self, frame, None, usize::MAX);
     }
 
     /// A frame from the cable.
@@ -261,7 +265,11 @@ impl Hca {
             self.env.counters.frames_dropped += 1;
             return;
         }
-        self.vport.received.count(frame, is_roce(frame));
+        if crate::eth::pause::take(self, frame) {
+            return;
+        }
+        let priority = self.priorities.of(frame);
+        self.vport.received.count(frame, is_roce(frame), priority);
         self.deliver(frame, None);
     }
 

@@ -16,6 +16,7 @@
 //! | [`iseg`], [`uar`] | the two kinds of page in BAR0 |
 //! | [`boot`], [`pages`], [`caps`] | bring-up, firmware pages, capabilities |
 //! | [`vport`], [`nic_vport`], [`roce_address`], [`register`], [`adapter`] | port and identity |
+//! | [`priority`] | priorities of frames, traffic classes |
 //! | [`icmd`], [`nodnic`], [`chip`] | what tools and boot programs reach through the vendor gateway |
 //! | one noun a file | [`eq`], [`cq`], [`mkey`], [`qp`], [`srq`], [`pd`], [`sq`], [`rq`], ... |
 //! | [`transport`], [`eth`], [`flow`] | the RDMA engine, the Ethernet engine, steering |
@@ -62,6 +63,7 @@ pub mod nic_vport;
 pub mod nodnic;
 pub mod pages;
 pub mod pd;
+pub mod priority;
 pub mod profile;
 pub mod push;
 pub mod q_counter;

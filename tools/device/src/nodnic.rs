@@ -240,7 +240,8 @@ fn send(hca: &mut Hca) {
         hca.nodnic.sent = index.wrapping_add(1);
         let slot = u64::from(u32::from(index) & (blocks - 1));
         let at = hca.nodnic.address(SEND) + slot * BLOCK as u64;
-        let outcome = frame(hca, at, index).map(|frame| port::transmit(hca, frame, None));
+        let outcome =
+            frame(hca, at, index).map(|frame| port::transmit(hca, frame, None, usize::MAX));
         let error = outcome.err().map(|why| {
             tracing::error!("boot interface: send request {index}: {why}");
             Syndrome::LocalQpOp

@@ -49,8 +49,13 @@ const FCS_LEN: usize = 4;
 pub struct Direction {
     /// Frames of each of the [`SIZE_CLASSES`].
     pub sizes: [u64; SIZE_CLASSES.len()],
-    /// By priority: that of the VLAN tag, 0 without one.
+    /// By priority.
     pub priorities: [Traffic; 8],
+    /// Pause frames, by the priorities that they name; one for the whole link counts as 0, where the stock
+    /// driver looks for it (`mlx5e_stats_grp_per_prio_pfc` in core/en_stats.c).
+    pub pauses: [u64; 8],
+    /// Pause frames for the whole link.
+    pub link_pauses: u64,
     /// RoCE to one address.
     pub ib_unicast: Traffic,
     /// RoCE to a group.
@@ -65,7 +70,7 @@ pub struct Direction {
 
 impl Direction {
     /// Counts a frame.
-    pub fn count(&mut self, frame: &[u8], roce: bool) {
+    pub fn count(&mut self, frame: &[u8], roce: bool, priority: u8) {
         let Some(dmac) = frame.first_chunk::<6>() else {
             return;
         };
@@ -83,10 +88,6 @@ impl Direction {
         if let Some(class) = class.and_then(|class| self.sizes.get_mut(class)) {
             *class += 1;
         }
-        let priority = match frame.get(12..15) {
-            Some([0x81, 0x00, tci]) => tci >> 5,
-            _ => 0,
-        };
         if let Some(one) = self.priorities.get_mut(usize::from(priority)) {
             one.add(frame.len());
         }
@@ -185,7 +186,7 @@ impl Vport {
     /// One line for a dump.
     pub fn describe(&self) -> String {
         format!(
-            "vport: MAC {} link {} RoCE {} mtu {} port mtu {} unicast {} multicast {} promisc {}{}{} pause rx {} tx {}",
+            "vport: MAC {} link {} RoCE {} mtu {} port mtu {} unicast {} multicast {} promisc {}{}{} pause rx {} tx {} pfc rx {:02x} tx {:02x}",
             mac_text(&self.mac),
             if self.link_up() { "up" } else { "down" },
             on(self.roce_en),
@@ -198,6 +199,8 @@ impl Vport {
             u8::from(self.promisc_all),
             on(self.flow_control.pause_rx),
             on(self.flow_control.pause_tx),
+            self.flow_control.priorities_rx,
+            self.flow_control.priorities_tx,
         )
     }
 

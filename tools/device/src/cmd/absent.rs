@@ -33,10 +33,9 @@ pub struct Absent {
 
 /// User contexts: `devx_*` in ib/devx.c, drivers/fwctl/mlx5, vdpa/mlx5/core/resources.c.
 const USER: &[&str] = &["cmd_hca_cap.log_max_uctx", "cmd_hca_cap.uctx_cap"];
-/// Virtual functions and other vports: core/eswitch.c, core/esw, core/lib/mpfs.c.
+/// Virtual functions and other vports: core/eswitch.c (`mlx5_esw_allowed`), core/esw, core/lib/mpfs.c, core/fs_cmd.c.
 const ESWITCH: &[&str] = &[
     "cmd_hca_cap.eswitch_manager",
-    "cmd_hca_cap.vport_group_manager",
     "cmd_hca_cap.log_max_uctx",
     "cmd_hca_cap.uctx_cap",
 ];
@@ -50,8 +49,12 @@ const DEVICE_MEMORY: &[&str] = &["cmd_hca_cap.device_memory"];
 const DCT: &[&str] = &["cmd_hca_cap.dct"];
 /// Tag matching: ib/srq.c makes an XRQ for that only.
 const TAGS: &[&str] = &["cmd_hca_cap.tag_matching"];
-/// Shapers: core/rl.c, core/qos.c, core/en/htb.c, core/en/tc/meter.c.
-const QOS: &[&str] = &["cmd_hca_cap.qos"];
+/// Shapers: core/rl.c, ib/qos.c; core/qos.c, core/en/htb.c; core/esw/qos.c.
+const QOS: &[&str] = &[
+    "qos_cap.packet_pacing",
+    "qos_cap.nic_sq_scheduling",
+    "qos_cap.esw_scheduling",
+];
 /// Congestion control: ib/cong.c, ib/counters.c.
 const CONGESTION: &[&str] = &[
     "cmd_hca_cap.cc_query_allowed",

@@ -12,8 +12,8 @@ use crate::{
 ///
 /// A frame to an address of this vport comes back and does not leave; one to a group does both;
 /// all others leave. TIRs of the same transport domain do not see what comes back unless they ask
-/// for it (see [`crate::tir::SelfLoopback`]).
-pub fn transmit(hca: &mut Hca, frame: Vec<u8>, from: Option<u32>) {
+/// for it (see [`crate::tir::SelfLoopback`]). `seen` as for [`leave`].
+pub fn transmit(hca: &mut Hca, frame: Vec<u8>, from: Option<u32>, seen: usize) {
     let Some(dmac) = frame.first_chunk::<6>() else {
         return;
     };
@@ -21,8 +21,8 @@ pub fn transmit(hca: &mut Hca, frame: Vec<u8>, from: Option<u32>) {
     let own = hca.owns_mac(dmac);
     if !own {
         if hca.vport.link_up() {
-            hca.vport.sent.count(&frame, is_roce(&frame));
-            hca.env.send(&frame);
+            let roce = is_roce(&frame);
+            leave(hca, &frame, roce, seen);
         } else {
             count(hca, "tx_no_link");
         }
@@ -33,6 +33,17 @@ pub fn transmit(hca: &mut Hca, frame: Vec<u8>, from: Option<u32>) {
         hca.vport.looped.octets += frame.len() as u64;
         hca.sched.push(Work::Frame { frame, from });
     }
+}
+
+/// Puts a frame on the cable. Its priority follows from the first `seen` bytes: of an SQ's frame the port looks at what the
+/// WQE has inlined (why `mlx5e_params_calc_trust_tx_min_inline_mode` in core/en_dcbnl.c inlines the IP header for
+/// a port that trusts the DSCP).
+pub fn leave(hca: &mut Hca, frame: &[u8], roce: bool, seen: usize) {
+    let head = frame.get(..seen.min(frame.len())).unwrap_or_default();
+    let priority = hca.priorities.of(head);
+    hca.vport.sent.count(frame, roce, priority);
+    hca.priorities.leaves(priority, frame.len());
+    hca.env.send(frame);
 }
 
 /// Whether the vport takes frames with this destination: its own addresses, the groups in its list

@@ -219,7 +219,11 @@ fn execute(
             if let Some(headers) = Headers::parse(&frame) {
                 offload::fill(&mut frame, &headers, checksums);
             }
-            emit(hca, domain, frame);
+            let seen = match needs_inline(hca) {
+                true => inlined.len(),
+                false => usize::MAX,
+            };
+            emit(hca, domain, frame, seen);
         }
         Some(mss) => {
             let mut frames = Vec::new();
@@ -228,7 +232,8 @@ fn execute(
             })?;
             port::count(hca, "lso_wqes");
             for frame in frames {
-                emit(hca, domain, frame);
+                // Whoever cuts has all headers inlined.
+                emit(hca, domain, frame, usize::MAX);
             }
         }
     }
@@ -290,8 +295,8 @@ fn gather(hca: &mut Hca, sqn: u32, sq: &Sq, pieces: &[Piece<'_>]) -> Result<Vec<
     Ok(payload)
 }
 
-/// Puts a finished frame out, padded to the shortest length the wire has.
-fn emit(hca: &mut Hca, domain: u32, mut frame: Vec<u8>) {
+/// Puts a finished frame out, padded to the shortest length the wire has. `seen` as for [`port::leave`].
+fn emit(hca: &mut Hca, domain: u32, mut frame: Vec<u8>, seen: usize) {
     let mtu = usize::from(port::mtu(hca));
     if frame.len() < ETH_LEN || frame.len() + FCS_LEN > mtu {
         tracing::debug!("frame of {} bytes not sent, MTU is {mtu}", frame.len());
@@ -302,5 +307,5 @@ fn emit(hca: &mut Hca, domain: u32, mut frame: Vec<u8>) {
     if frame.len() < MIN_LEN {
         frame.resize(MIN_LEN, 0);
     }
-    port::transmit(hca, frame, Some(domain));
+    port::transmit(hca, frame, Some(domain), seen);
 }

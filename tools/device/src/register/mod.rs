@@ -11,6 +11,11 @@ pub mod pfcc;
 pub mod pmtu;
 pub mod ppcnt;
 pub mod ptys;
+pub mod qcam;
+pub mod qetcr;
+pub mod qpdpm;
+pub mod qpts;
+pub mod qtct;
 
 use mlx5_hw::{
     field,
@@ -63,6 +68,11 @@ const ALL: &[&Register] = &[
     &pmtu::PMTU,
     &ppcnt::PPCNT,
     &ptys::PTYS,
+    &qcam::QCAM,
+    &qetcr::QETCR,
+    &qpdpm::QPDPM,
+    &qpts::QPTS,
+    &qtct::QTCT,
 ];
 
 /// Numbers of all registers.

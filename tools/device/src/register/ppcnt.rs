@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! PPCNT: counters of the port, in groups.
 //!
-//! What the cable of the model cannot do (symbol errors, pauses) counts zero.
+//! What the cable of the model cannot do (symbol errors) counts zero, and so do pauses sent: the model takes every
+//! frame at once.
 
 use mlx5_hw::{
     field,
@@ -123,6 +124,11 @@ fn ieee(set: &mut [u8], rx: &Direction, tx: &Direction) {
         a_broadcast_frames_received_ok_high,
         a_broadcast_frames_received_ok_low,
         rx_bc.packets
+    );
+    put!(
+        a_pause_mac_ctrl_frames_received_high,
+        a_pause_mac_ctrl_frames_received_low,
+        rx.link_pauses
     );
 }
 
@@ -265,8 +271,10 @@ fn priorities(
     tx: &Direction,
 ) -> Result<(), Refused> {
     // CAST: five bits.
-    let of = |direction: &Direction| direction.priorities.get(priority as usize).copied();
-    let (Some(rx), Some(tx)) = (of(rx), of(tx)) else {
+    let index = priority as usize;
+    let of = |direction: &Direction| direction.priorities.get(index).copied();
+    let pauses = rx.pauses.get(index).copied();
+    let (Some(rx), Some(tx), Some(pauses)) = (of(rx), of(tx), pauses) else {
         refuse!(BadParam, 0x52, "PPCNT: priority {priority}");
     };
     let Some(mut set) = Mut::<ifc::eth_per_prio_grp_data_layout>::new(set) else {
@@ -286,5 +294,6 @@ fn priorities(
     put!(rx_frames_high, rx_frames_low, rx.packets);
     put!(tx_octets_high, tx_octets_low, tx.octets);
     put!(tx_frames_high, tx_frames_low, tx.packets);
+    put!(rx_pause_high, rx_pause_low, pauses);
     Ok(())
 }

@@ -132,8 +132,7 @@ pub(super) fn emit(hca: &mut Hca, headers: Headers, mut frame: Frame, from: Opti
     let own = hca.owns_mac(&mac.0);
     if !own && hca.vport.link_up() {
         if let Some(bytes) = frame.seal(&headers) {
-            hca.vport.sent.count(bytes, true);
-            hca.env.send(bytes);
+            crate::eth::port::leave(hca, bytes, true, usize::MAX);
         }
     }
     if own || mac.is_multicast() {
