@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a work request or doorbell of the verbs face can do wrong, in one table: the number that
-//! tells the violations apart, and what the card does.
+//! What a work request or doorbell can do wrong: the number that tells the violations apart, and what the card does.
+//! One table for the verbs face, one for what only requests of Ethernet queues can do wrong.
 //!
 //! The number stands in `vendor_err_synd` of the error CQE, whose values the interface leaves to
 //! the vendor; libmlx5 hands it through as `vendor_err`. A failure that the card is not to blame the
 //! request for (flushed, retries exceeded, refused by the other side) has number 0. The test
-//! `rdma/violations` commits each violation and compares.
+//! `rdma/violations` commits each violation and compares, `eth/tests/violations` those of Ethernet queues.
 
 use mlx5_hw::status::Syndrome;
 
@@ -38,31 +38,31 @@ impl From<Syndrome> for Failure {
     }
 }
 
-impl From<Violation> for Failure {
-    fn from(violation: Violation) -> Self {
-        let syndrome = match violation.effect() {
-            Effect::Completion(syndrome) => syndrome,
-            // These end in no completion; who asks for one all the same gets the general one.
-            Effect::Catastrophe | Effect::Counted(_) => Syndrome::LocalQpOp,
-        };
-        Self {
-            syndrome,
-            // CAST: the numbers of the table have eight bits.
-            vendor: violation as u8,
-        }
-    }
-}
-
 macro_rules! violations {
-    ($($name:ident = $code:literal, $effect:expr, $text:literal;)*) => {
-        /// One way to break the rules.
+    ($(#[$doc:meta])* $table:ident: $($name:ident = $code:literal, $effect:expr, $text:literal;)*) => {
+        $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum Violation {
+        pub enum $table {
             $(#[doc = $text] $name = $code,)*
         }
 
-        impl Violation {
+        impl From<$table> for Failure {
+            fn from(violation: $table) -> Self {
+                let syndrome = match violation.effect() {
+                    Effect::Completion(syndrome) => syndrome,
+                    // These end in no completion; who asks for one all the same gets the general one.
+                    Effect::Catastrophe | Effect::Counted(_) => Syndrome::LocalQpOp,
+                };
+                Self {
+                    syndrome,
+                    // CAST: the numbers of the tables have eight bits.
+                    vendor: violation as u8,
+                }
+            }
+        }
+
+        impl $table {
             /// All of them, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
@@ -83,6 +83,8 @@ use Effect::{Catastrophe, Completion, Counted};
 use Syndrome::{LocalLength, LocalProtection, LocalQpOp, MwBind};
 
 violations! {
+    /// One way to break the rules.
+    Violation:
     Size = 0x01, Completion(LocalQpOp), "size of 0, or beyond what is posted";
     Opcode = 0x02, Completion(LocalQpOp), "opcode that is not known on this type of queue";
     Short = 0x03, Completion(LocalQpOp), "ends inside a segment that its opcode asks for";
@@ -127,4 +129,17 @@ violations! {
     ForeignUar = 0x33, Counted("doorbell_foreign_uar"), "doorbell through the UAR of another";
     ArmRecordLags = 0x34, Counted("cq_arm_record_lags"), "CQ armed before its record";
     ArmForeignUar = 0x35, Counted("cq_arm_foreign_uar"), "CQ armed through the UAR of another";
+}
+
+violations! {
+    /// One way to break the rules of an Ethernet queue.
+    EthernetViolation:
+    NoSegment = 0x40, Completion(LocalQpOp), "request without an Ethernet segment";
+    HeaderLength = 0x41, Completion(LocalQpOp), "more inlined header bytes than there is request";
+    HeaderMissing = 0x42, Completion(LocalQpOp), "fewer header bytes inlined than the card wants";
+    Unsupported = 0x43, Completion(LocalQpOp), "Ethernet segment that asks for what is not offered";
+    NoTis = 0x44, Completion(LocalQpOp), "send on a queue without TIS";
+    LsoHeaders = 0x45, Completion(LocalQpOp), "large send whose inlined bytes are not its headers";
+    LsoSegment = 0x46, Completion(LocalQpOp), "large send with an impossible segment size";
+    LsoEmpty = 0x47, Completion(LocalQpOp), "large send without payload";
 }

@@ -244,6 +244,11 @@ impl Bench {
     /// An SQ of 16 blocks in state RDY, with a TIS of the domain.
     pub(crate) fn create_sq(&mut self) -> Queue {
         let tisn = self.create_tis(self.domain);
+        self.create_sq_of(Some(tisn))
+    }
+
+    /// An SQ of 16 blocks in state RDY.
+    pub(crate) fn create_sq_of(&mut self, tisn: Option<u32>) -> Queue {
         let mut queue = self.queue();
         let (uar, pd) = (self.uar, self.pd);
         queue.number = self.number(
@@ -254,8 +259,11 @@ impl Bench {
                     create
                         .set(field!(create_sq_in, ctx.cqn), queue.cqn.into())
                         .set(field!(create_sq_in, ctx.flush_in_error_en), 1)
-                        .set(field!(create_sq_in, ctx.tis_lst_sz), 1)
-                        .set(field!(create_sq_in, ctx.tis_num_0), tisn.into())
+                        .set(field!(create_sq_in, ctx.tis_lst_sz), tisn.is_some().into())
+                        .set(
+                            field!(create_sq_in, ctx.tis_num_0),
+                            tisn.unwrap_or(0).into(),
+                        )
                         .set(field!(create_sq_in, ctx.wq.wq_type), 1)
                         .set(field!(create_sq_in, ctx.wq.pd), pd.into())
                         .set(field!(create_sq_in, ctx.wq.uar_page), uar.into())

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     cq::{Completion, Cqe, CQE_LEN},
     hca::Hca,
+    violation::Failure,
 };
 
 /// Bits of `hds_ip_ext`: `CQE_L2_OK`, `CQE_L3_OK`, `CQE_L4_OK`.
@@ -69,8 +70,13 @@ pub(super) fn send_done(hca: &mut Hca, cqn: u32, report: &Send) -> bool {
 }
 
 /// A send WQE failed.
-pub(super) fn send_error(hca: &mut Hca, cqn: u32, report: &Send, syndrome: Syndrome) -> bool {
-    let cqe = Cqe::error(report.completion(raw::MLX5_CQE_REQ_ERR), syndrome);
+pub(super) fn send_error(
+    hca: &mut Hca,
+    cqn: u32,
+    report: &Send,
+    failure: impl Into<Failure>,
+) -> bool {
+    let cqe = Cqe::error(report.completion(raw::MLX5_CQE_REQ_ERR), failure);
     hca.complete(cqn, cqe)
 }
 
@@ -156,7 +162,7 @@ impl Receive<'_> {
     }
 }
 
-fn failed(rqn: u32, user_index: u32, index: u16, syndrome: Syndrome) -> Cqe {
+fn failed(rqn: u32, user_index: u32, index: u16, failure: impl Into<Failure>) -> Cqe {
     let completion = Completion {
         // CAST: opcodes of CQEs have four bits.
         opcode: raw::MLX5_CQE_RESP_ERR as u8,
@@ -170,7 +176,7 @@ fn failed(rqn: u32, user_index: u32, index: u16, syndrome: Syndrome) -> Cqe {
         vlan: None,
         solicited: false,
     };
-    Cqe::error(completion, syndrome)
+    Cqe::error(completion, failure)
 }
 
 /// A frame is in its WQE; false when the CQ cannot take the CQE.
@@ -179,8 +185,8 @@ pub(super) fn receive_done(hca: &mut Hca, cqn: u32, report: &Receive<'_>) -> boo
 }
 
 /// A receive WQE could not take its frame.
-pub(super) fn receive_error(hca: &mut Hca, cqn: u32, report: &Receive<'_>, syndrome: Syndrome) {
-    let cqe = failed(report.rqn, report.user_index, report.index, syndrome);
+pub(super) fn receive_error(hca: &mut Hca, cqn: u32, report: &Receive<'_>, failure: Failure) {
+    let cqe = failed(report.rqn, report.user_index, report.index, failure);
     hca.complete(cqn, cqe);
 }
 

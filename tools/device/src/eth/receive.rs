@@ -2,7 +2,7 @@
 //! The receive engine: frames go through the filter of the vport and the flow tables to a TIR, and
 //! from there into a WQE of an RQ.
 
-use mlx5_hw::{raw, status::Syndrome, wire, wire::get};
+use mlx5_hw::{raw, wire, wire::get};
 
 use super::{
     completion,
@@ -16,6 +16,7 @@ use crate::{
     mkey::{Fault, Memory, Need, Reach},
     rq::Rq,
     tir::{Dispatch, Tir},
+    violation::{Failure as Verdict, Violation},
     wq::{Record, State},
 };
 
@@ -174,14 +175,14 @@ fn store(hca: &mut Hca, rqn: u32, rq: &mut Rq, packet: &Packet<'_>) {
             }
         }
         Err(failure) => {
-            let syndrome = failure.syndrome();
+            let verdict = failure.verdict();
             tracing::warn!(
                 "RQ {rqn:#x}: WQE {index:#x}: {}: {failure}",
-                syndrome.text()
+                verdict.syndrome.text()
             );
             drop_frame(hca, "rx_wqe_errors");
             rq.state = State::Error;
-            completion::receive_error(hca, rq.cqn, &report, syndrome);
+            completion::receive_error(hca, rq.cqn, &report, verdict);
             flush_queue(hca, rqn, rq);
         }
     }
@@ -199,12 +200,14 @@ enum Failure {
 }
 
 impl Failure {
-    fn syndrome(&self) -> Syndrome {
+    /// What the completion says.
+    fn verdict(&self) -> Verdict {
         match self {
-            Self::Fetch(_) => Syndrome::LocalQpOp,
-            Self::Length { .. } => Syndrome::LocalLength,
-            Self::Scatter(_) => Syndrome::LocalProtection,
+            Self::Fetch(_) => Violation::Unreadable,
+            Self::Length { .. } => Violation::ReceiveLength,
+            Self::Scatter(fault) => fault.violation(),
         }
+        .into()
     }
 }
 

@@ -15,6 +15,7 @@ use crate::{
     push::Pushed,
     sched::Work,
     sq::Sq,
+    violation::{EthernetViolation, Failure as Verdict, Violation},
     wq::{Record, State},
 };
 
@@ -124,13 +125,13 @@ fn step(hca: &mut Hca, sqn: u32, sq: &mut Sq, left: u16) -> bool {
             true
         }
         Err(failure) => {
-            let syndrome = failure.syndrome();
+            let verdict = failure.verdict();
             tracing::warn!(
                 "SQ {sqn:#x}: WQE {index:#x}: {}: {failure}",
-                syndrome.text()
+                verdict.syndrome.text()
             );
             sq.state = State::Error;
-            completion::send_error(hca, sq.cqn, &report, syndrome)
+            completion::send_error(hca, sq.cqn, &report, verdict)
         }
     }
 }
@@ -157,11 +158,26 @@ enum Failure {
 }
 
 impl Failure {
-    fn syndrome(&self) -> Syndrome {
+    /// What the completion says.
+    fn verdict(&self) -> Verdict {
+        use EthernetViolation as E;
         match self {
-            Self::Gather(_) => Syndrome::LocalProtection,
-            Self::Length(_) => Syndrome::LocalLength,
-            _ => Syndrome::LocalQpOp,
+            Self::Wqe(WqeError::Size(_)) => Violation::Size.into(),
+            Self::Wqe(WqeError::Number(_)) => Violation::Number.into(),
+            Self::Wqe(WqeError::Opcode(_)) => Violation::Opcode.into(),
+            Self::Wqe(WqeError::InlineData(_)) => Violation::InlineLength.into(),
+            Self::Wqe(WqeError::Ethernet) => E::NoSegment.into(),
+            Self::Wqe(WqeError::InlineHeader(_)) => E::HeaderLength.into(),
+            Self::Wqe(WqeError::Unsupported(_)) => E::Unsupported.into(),
+            Self::Index(_) => Violation::Index.into(),
+            Self::NoTis => E::NoTis.into(),
+            Self::Inline(_) => E::HeaderMissing.into(),
+            Self::Length(_) => Violation::MessageLength.into(),
+            Self::Fetch(_) => Violation::Unreadable.into(),
+            Self::Lso(lso::LsoError::Headers { .. }) => E::LsoHeaders.into(),
+            Self::Lso(lso::LsoError::Mss { .. }) => E::LsoSegment.into(),
+            Self::Lso(lso::LsoError::Empty) => E::LsoEmpty.into(),
+            Self::Gather(fault) => fault.violation().into(),
         }
     }
 }

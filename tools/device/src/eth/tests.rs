@@ -2,6 +2,7 @@
 //! The Ethernet data path from WQE to wire and back, without a VM.
 
 mod objects;
+mod violations;
 
 use mlx5_hw::{field, ifc, raw, status::Status};
 
