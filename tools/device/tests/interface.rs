@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The opcodes of the header: each is implemented, or the table of the absent ones says why no
-//! stock driver sends it to this card.
+//! The opcodes and registers of the header: each is implemented, or the table of the absent ones says
+//! why no stock driver sends it to this card.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,10 @@ use device::{
         registry,
     },
     profile::Profile,
+    register::{self, absent as registers},
     scaffold::driver::{Driver, Input},
 };
-use mlx5_hw::{ifc, status::Status};
+use mlx5_hw::{field, ifc, raw, status::Status};
 
 const PROFILES: &[&str] = &["default", "minimal", "small", "degraded"];
 
@@ -24,17 +25,22 @@ const MARKS: &[&str] = &[
     "MLX5_CMD_OP_MOD_UPDATE_HEADER_MODIFY_ARGUMENT",
 ];
 
-/// The opcodes of the header, out of the generated bindings (where build.rs finds them).
-fn in_header() -> BTreeSet<u16> {
+/// What `find` makes of the lines of the generated bindings (where build.rs finds them).
+fn in_bindings(least: usize, find: fn(&str) -> Option<u16>) -> BTreeSet<u16> {
     let default = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../build/hw/mlx5_hw_bindings.rs"
     );
     let path = std::env::var("MLX5_HW_BINDINGS").unwrap_or_else(|_| default.to_owned());
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let found: BTreeSet<u16> = text.lines().filter_map(opcode).collect();
-    assert!(found.len() > 150, "{path}: {} opcodes", found.len());
+    let found: BTreeSet<u16> = text.lines().filter_map(find).collect();
+    assert!(found.len() > least, "{path}: {} found", found.len());
     found
+}
+
+/// The opcodes of the header.
+fn in_header() -> BTreeSet<u16> {
+    in_bindings(150, opcode)
 }
 
 /// `pub const MLX5_CMD_OP_NOP: ... = 2061;`, and a few are called `MLX5_CMD_OPCODE_*`.
@@ -105,6 +111,57 @@ fn no_profile_offers_what_would_bring_an_absent_command() {
                 }
                 Reason::Uncalled | Reason::Unreachable(_) => {}
             }
+        }
+    }
+}
+
+/// `pub const MLX5_REG_QPTS: ... = 16386;`
+fn register_id(line: &str) -> Option<u16> {
+    let rest = line.strip_prefix("pub const MLX5_REG_")?;
+    let (_, value) = rest.trim_end_matches(';').split_once("= ")?;
+    Some(value.parse().expect("registers have numbers of 16 bits"))
+}
+
+#[test]
+fn every_register_of_the_header_is_there_or_explained_not_both() {
+    let header = in_bindings(60, register_id);
+    let explained: BTreeSet<u16> = registers::ABSENT.iter().map(|one| one.id as u16).collect();
+    assert_eq!(explained.len(), registers::ABSENT.len(), "one stands twice");
+    for id in &header {
+        let there = register::exists((*id).into());
+        assert_ne!(there, explained.contains(id), "register {id:#x}");
+    }
+    let unknown: Vec<u16> = explained.difference(&header).copied().collect();
+    assert_eq!(unknown, [0; 0], "not in the header");
+}
+
+#[test]
+fn no_profile_offers_what_would_bring_an_access_to_an_absent_register() {
+    for name in PROFILES {
+        let profile = Profile::shipped(name).unwrap();
+        for one in registers::ABSENT {
+            let registers::Reason::Capability(caps) = one.reason else {
+                continue;
+            };
+            assert!(!caps.is_empty(), "{:#x}: no capability named", one.id);
+            for cap in caps {
+                let offered = value(&profile, cap).iter().any(|value| *value != 0);
+                assert!(!offered, "{name} has {cap}, but {:#x} is not there", one.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn absent_registers_are_a_bad_parameter() {
+    let mut driver = Driver::up(Profile::shipped("default").unwrap());
+    for one in registers::ABSENT {
+        for read in [false, true] {
+            let mut input = Input::<ifc::access_register_in>::new(raw::MLX5_CMD_OP_ACCESS_REG)
+                .op_mod(read.into())
+                .set(field!(access_register_in, register_id), one.id.into());
+            input.bytes.extend_from_slice(&[0; 64]);
+            assert_eq!(driver.refused(input, 80), (Status::BadParam, 1));
         }
     }
 }

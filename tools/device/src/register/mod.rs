@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! ACCESS_REG: the registers of port and host interface. One register a type.
 
+pub mod absent;
 pub mod component;
 pub mod host;
 pub mod mcam;
