@@ -35,6 +35,12 @@ use crate::census::{
 /// Bytes of one page of the list the device gets.
 pub(crate) const PAGE: usize = 4096;
 
+/// Bytes of an entry of most queues.
+pub(crate) const BLOCK: usize = 64;
+
+/// A block, as it is moved: words are copied as such, bytes one by one.
+type Words = [u64; BLOCK / 8];
+
 /// Bytes that must be contiguous at most.
 const CHUNK: usize = 64 * 1024;
 
@@ -115,6 +121,40 @@ impl Buf {
     pub(crate) fn write8(&self, at: usize, value: u8) -> Result {
         let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
         io_write!(chunk, [try: at % CHUNK], value);
+        Ok(())
+    }
+
+    /// Writes 8 bytes, big endian, in one access. `at` is a multiple of 8.
+    #[inline]
+    pub(crate) fn write_be64(&self, at: usize, value: u64) -> Result {
+        let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
+        let word = io_project!(chunk, [try: at % CHUNK..]).try_cast::<u64>()?;
+        word.write_val(value.to_be());
+        Ok(())
+    }
+
+    /// Reads the block at `at`, a multiple of its size, by words.
+    #[inline(always)]
+    pub(crate) fn read_block(&self, at: usize) -> Result<[u8; BLOCK]> {
+        let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
+        let place = io_project!(chunk, [try: at % CHUNK..]).try_cast::<Words>()?;
+        let mut block = [0; BLOCK];
+        for (bytes, word) in block.chunks_exact_mut(8).zip(place.copy_read()) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        Ok(block)
+    }
+
+    /// Writes the block at `at`, a multiple of its size, by words.
+    #[inline(always)]
+    pub(crate) fn write_block(&self, at: usize, block: &[u8; BLOCK]) -> Result {
+        let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
+        let place = io_project!(chunk, [try: at % CHUNK..]).try_cast::<Words>()?;
+        let mut words = [0; BLOCK / 8];
+        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(*bytes.first_chunk().ok_or(ERANGE)?);
+        }
+        place.copy_write(words);
         Ok(())
     }
 

@@ -254,6 +254,7 @@ impl CqRing {
         Ok(())
     }
 
+    #[inline]
     fn peek(&self, consumer: Counter) -> Option<usize> {
         // CAST: `usize` has 64 bits here.
         let at = self.ring.slot(consumer) as usize * CQE_BYTES;
@@ -347,13 +348,12 @@ impl Cq {
 
     /// The bytes of the next completion, for queues that are never resized and whose entries are
     /// parsed elsewhere. As [`Cq::poll`] otherwise.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<[u8; CQE_BYTES]> {
         let at = self.ring.peek(self.consumer)?;
         // The owner bit before the rest.
         dma_mb(barrier::Read);
-        let mut bytes = [0u8; CQE_BYTES];
-        self.ring.buf.read(at, &mut bytes).ok()?;
+        let bytes = self.ring.buf.read_block(at).ok()?;
         self.consumer = self.consumer.plus(1);
         Some(bytes)
     }
@@ -364,6 +364,7 @@ impl Cq {
     }
 
     /// Tells the device which entries are free again.
+    #[inline]
     pub(crate) fn publish(&self, records: &Records) -> Result {
         // Entries are read before the device may write them again.
         dma_mb(barrier::Full);

@@ -168,8 +168,7 @@ impl Entries {
         }
         // The owner bit before the rest.
         dma_mb(barrier::Read);
-        let mut entry = [0u8; EQE];
-        buf.read(at, &mut entry).ok()?;
+        let entry = buf.read_block(at).ok()?;
         self.consumer = self.consumer.plus(1);
         Some(entry)
     }

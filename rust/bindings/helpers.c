@@ -12,12 +12,14 @@
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
 #include <linux/gfp.h>
+#include <linux/if_ether.h>
 #include <linux/if_vlan.h>
 #include <linux/interrupt.h>
 #include <linux/ipv6.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
+#include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/tcp.h>
@@ -157,13 +159,6 @@ int rmlx5_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
 unsigned int rmlx5_helper_dma_get_max_seg_size(struct device *dev)
 {
 	return dma_get_max_seg_size(dev);
-}
-
-dma_addr_t rmlx5_helper_dma_map_single(struct device *dev, void *ptr,
-				       size_t size,
-				       enum dma_data_direction dir)
-{
-	return dma_map_single(dev, ptr, size, dir);
 }
 
 void rmlx5_helper_dma_sync_single_for_cpu(struct device *dev, dma_addr_t addr,
@@ -412,6 +407,71 @@ unsigned int rmlx5_helper_hw_addr_list(struct netdev_hw_addr_list *list,
 	return n;
 }
 
+/* A frame that a device sends to itself, and who waits for it. */
+struct rmlx5_loop {
+	struct packet_type type;
+	struct completion came;
+	u64 content[6];
+};
+
+static int rmlx5_loop_came(struct sk_buff *skb, struct net_device *dev,
+			   struct packet_type *type, struct net_device *orig)
+{
+	struct rmlx5_loop *loop = type->af_packet_priv;
+	u64 content[ARRAY_SIZE(loop->content)];
+
+	if (!skb_copy_bits(skb, 0, content, sizeof(content)) &&
+	    !memcmp(content, loop->content, sizeof(content)))
+		complete(&loop->came);
+	kfree_skb(skb);
+	return NET_RX_SUCCESS;
+}
+
+/* 1 when the frame came, 0 when it did not in so many jiffies. Sleeps. */
+int rmlx5_helper_netdev_loop_back(struct net_device *dev, unsigned long wait)
+{
+	struct rmlx5_loop *loop;
+	struct sk_buff *skb;
+	int err;
+
+	if (!netif_running(dev))
+		return -ENETDOWN;
+	loop = kzalloc_obj(*loop);
+	skb = netdev_alloc_skb(dev, ETH_HLEN + sizeof(loop->content));
+	if (!loop || !skb) {
+		kfree_skb(skb);
+		kfree(loop);
+		return -ENOMEM;
+	}
+	init_completion(&loop->came);
+	get_random_bytes(loop->content, sizeof(loop->content));
+	loop->type.type = htons(ETH_P_LOOPBACK);
+	loop->type.func = rmlx5_loop_came;
+	loop->type.dev = dev;
+	loop->type.af_packet_priv = loop;
+	dev_add_pack(&loop->type);
+
+	skb_reserve(skb, ETH_HLEN);
+	skb_reset_network_header(skb);
+	skb_put_data(skb, loop->content, sizeof(loop->content));
+	skb->protocol = htons(ETH_P_LOOPBACK);
+	err = dev_hard_header(skb, dev, ETH_P_LOOPBACK, dev->dev_addr,
+			      dev->dev_addr, skb->len);
+	if (err < 0)
+		kfree_skb(skb);
+	else
+		err = dev_queue_xmit(skb);
+	if (err)
+		err = -EIO;
+	else
+		err = wait_for_completion_timeout(&loop->came, wait) != 0;
+
+	/* Waits for whoever is in the function. */
+	dev_remove_pack(&loop->type);
+	kfree(loop);
+	return err;
+}
+
 /* linux/pci.h */
 
 int rmlx5_helper_pci_domain_nr(struct pci_bus *bus)
@@ -436,14 +496,27 @@ void rmlx5_helper_skb_free(struct sk_buff *skb)
 	dev_kfree_skb_any(skb);
 }
 
+/* Both give DMA_MAPPING_ERROR when the bytes cannot be mapped. */
+
+static_assert(DMA_MAPPING_ERROR == U64_MAX);
+
+dma_addr_t rmlx5_helper_skb_data_dma_map(struct device *dev, void *start,
+					 unsigned int len)
+{
+	dma_addr_t addr = dma_map_single(dev, start, len, DMA_TO_DEVICE);
+
+	return dma_mapping_error(dev, addr) ? DMA_MAPPING_ERROR : addr;
+}
+
 dma_addr_t rmlx5_helper_skb_frag_dma_map(struct device *dev,
 					 const struct sk_buff *skb,
 					 unsigned int n)
 {
 	const skb_frag_t *frag = &skb_shinfo(skb)->frags[n];
+	dma_addr_t addr = skb_frag_dma_map(dev, frag, 0, skb_frag_size(frag),
+					   DMA_TO_DEVICE);
 
-	return skb_frag_dma_map(dev, frag, 0, skb_frag_size(frag),
-				DMA_TO_DEVICE);
+	return dma_mapping_error(dev, addr) ? DMA_MAPPING_ERROR : addr;
 }
 
 bool rmlx5_helper_skb_may_pull(struct sk_buff *skb, unsigned int len)

@@ -134,11 +134,13 @@ impl Completions {
     }
 
     /// The next completion.
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Option<[u8; CQE_BYTES]> {
         self.memory.get_mut().ok()?.cq.next()
     }
 
     /// Tells the card which entries are free again.
+    #[inline]
     pub(super) fn publish(&self) {
         if let Ok(memory) = self.memory.get() {
             // The range is that of the records: this cannot fail.

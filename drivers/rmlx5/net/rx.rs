@@ -57,9 +57,8 @@ use crate::{
 const RECEIVE: usize = 0;
 /// Key that ends a scatter list. Source: `MLX5_TERMINATE_SCATTER_LIST_LKEY` in core/en.h.
 const END_OF_LIST: u32 = 0x100;
-/// Bytes of a scatter entry (`struct mlx5_wqe_data_seg`), and where key and address are; the length begins it.
+/// Bytes of a scatter entry (`struct mlx5_wqe_data_seg`), and where the address is, behind length and key.
 const SEGMENT: usize = 16;
-const KEY_AT: usize = 4;
 const ADDRESS_AT: usize = 8;
 /// Bytes of a frame that are copied; longer ones keep their pages.
 const COPY: u32 = 256;
@@ -199,8 +198,7 @@ impl RxRing {
                     (0, END_OF_LIST)
                 };
                 let at = wqe * self.rq.stride() + index * SEGMENT;
-                buf.write(at, &len.to_be_bytes())?;
-                buf.write(at + KEY_AT, &key.to_be_bytes())?;
+                buf.write_be64(at, u64::from(len) << 32 | u64::from(key))?;
             }
         }
         Ok(())
@@ -243,7 +241,7 @@ impl RxRing {
                 None => slot.insert(pool.alloc(layout.size())?),
             };
             let address = page.address().wrapping_add(offset.into());
-            buf.write(at, &address.to_be_bytes()).ok()?;
+            buf.write_be64(at, address).ok()?;
             at += SEGMENT;
         }
         self.head = self.head.plus(1);

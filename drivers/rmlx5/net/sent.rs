@@ -99,9 +99,9 @@ impl TxDone {
             let Some(entry) = self.cq.next() else {
                 break;
             };
-            seen += 1;
+            seen = seen.wrapping_add(1);
             fault = match Sent::parse(&entry) {
-                Sent::Done { index } => self.finish(index, &mut |skb, note| {
+                Sent::Done { index } => self.finish(index, |skb, note| {
                     packets = packets.wrapping_add(1);
                     bytes = bytes.wrapping_add(note.bytes);
                     poll.consume(skb);
@@ -144,7 +144,8 @@ impl TxDone {
     }
 
     /// Finishes everything up to the WQE that begins at block `index`.
-    fn finish(&mut self, index: u16, each: &mut dyn FnMut(SkBuff, &Note)) -> Option<Fault> {
+    #[inline]
+    fn finish(&mut self, index: u16, mut each: impl FnMut(SkBuff, &Note)) -> Option<Fault> {
         let head = Counter::new(self.gauge.head.load(Acquire));
         let ahead = u32::from(index.wrapping_sub(self.tail.low16()));
         if ahead >= head.since(self.tail) {

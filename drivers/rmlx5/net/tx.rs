@@ -229,8 +229,8 @@ impl TxRing {
             return None;
         }
         // CAST, twice: small numbers.
-        let fixed = fixed_segments((headers + tag_len) as usize);
-        if fixed + skb.fragments() as usize + 1 > self.max_segments {
+        let fixed = fixed_segments(headers.wrapping_add(tag_len) as usize);
+        if fixed.wrapping_add(skb.fragments() as usize) >= self.max_segments {
             if skb.linearize().is_err() {
                 return None;
             }
@@ -256,7 +256,7 @@ impl TxRing {
         let payload = skb.len().wrapping_sub(headers);
         // What the WQE will be is known only when the pieces are; the note is made of the most.
         let pieces = skb.fragments() as usize + usize::from(skb.linear_len() > headers);
-        let blocks = ((fixed + pieces) * SEGMENT).div_ceil(BLOCK);
+        let blocks = fixed.wrapping_add(pieces).div_ceil(BLOCK / SEGMENT);
         let note = Note {
             start: self.head,
             // CAST: at most 16.
@@ -300,18 +300,15 @@ impl TxRing {
     /// Copies the WQE into the ring, around its end if need be.
     fn write(&mut self) -> Result {
         let ring = self.sq.ring();
-        // CAST, twice: a ring has at most 2^15 blocks.
-        let at = ring.slot(self.head) as usize * BLOCK;
-        let size = ring.entries() as usize * BLOCK;
-        let bytes = self.wqe.bytes();
-        let (head, tail) = bytes.split_at(bytes.len().min(size.saturating_sub(at)));
+        // CAST: a ring has at most 2^15 blocks.
+        let place = |block: Counter| ring.slot(block) as usize * BLOCK;
+        let first = self.head;
         let buf = self.sq.buf()?;
-        buf.write(at, head)?;
-        if !tail.is_empty() {
-            buf.write(0, tail)?;
+        for block in self.wqe.content() {
+            buf.write_block(place(self.head), block)?;
+            self.head = self.head.plus(1);
         }
-        self.pending = Some((self.wqe.doorbell(), at));
-        self.head = self.head.plus(self.wqe.blocks().into());
+        self.pending = Some((self.wqe.doorbell(), place(first)));
         Ok(())
     }
 

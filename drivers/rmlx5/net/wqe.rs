@@ -20,8 +20,10 @@ pub(crate) const MAX_SEGMENTS: usize = 63;
 const ADDRESSES: usize = 12;
 /// Bytes of a tag.
 const TAG: usize = 4;
-/// Where inlined bytes begin in the Ethernet segment.
+/// Where inlined bytes begin in the Ethernet segment; their length is the word before.
 const INLINE_AT: usize = SEGMENT - 2;
+/// Bytes of the longest WQE, in whole blocks.
+const BYTES: usize = MAX_SEGMENTS.div_ceil(BLOCK / SEGMENT) * BLOCK;
 /// Offset of the byte of a WQE that asks for a completion.
 pub(crate) const SIGNAL_AT: usize = SEGMENT - 5;
 /// What to write there.
@@ -49,10 +51,11 @@ pub(crate) const fn fixed_segments(headers: usize) -> usize {
 
 /// A WQE under construction. Used again and again: only what has been written counts.
 pub(crate) struct Wqe {
-    bytes: [u8; MAX_SEGMENTS * SEGMENT],
+    bytes: [u8; BYTES],
     used: usize,
 }
 
+#[inline(always)]
 fn set<S>(bytes: &mut [u8], member: Member<S>, value: u64) -> Option<()> {
     put(bytes, member, value).then_some(())
 }
@@ -61,7 +64,7 @@ impl Wqe {
     /// An empty one.
     pub(crate) const fn new() -> Self {
         Self {
-            bytes: [0; MAX_SEGMENTS * SEGMENT],
+            bytes: [0; BYTES],
             used: 0,
         }
     }
@@ -76,30 +79,35 @@ impl Wqe {
     ) -> Option<()> {
         let headers = usize::from(frame.headers);
         let tag = if frame.tag.is_some() { TAG } else { 0 };
-        let used = fixed_segments(headers.checked_add(tag)?).checked_mul(SEGMENT)?;
-        let wqe = self.bytes.get_mut(..used)?;
-        wqe.fill(0);
+        let len = headers.wrapping_add(tag);
+        let used = fixed_segments(len) * SEGMENT;
+        if used > MAX_SEGMENTS * SEGMENT {
+            return None;
+        }
+        // Bytes between the headers and the next segment are nobody's: they stay as they were.
+        let (fixed, inlined) = self
+            .bytes
+            .split_first_chunk_mut::<{ SEGMENT + INLINE_AT }>()?;
+        *fixed = [0; SEGMENT + INLINE_AT];
         let opcode = if frame.mss == 0 {
             raw::MLX5_OPCODE_SEND
         } else {
             raw::MLX5_OPCODE_LSO
         };
         set(
-            wqe,
+            fixed,
             wire!(mlx5_wqe_ctrl_seg, opmod_idx_opcode),
             opcode.into(),
         )?;
-        let eth = wqe.get_mut(SEGMENT..)?;
+        let (_, eth) = fixed.split_first_chunk_mut::<SEGMENT>()?;
         if frame.checksum {
             let flags = raw::MLX5_ETH_WQE_L3_CSUM | raw::MLX5_ETH_WQE_L4_CSUM;
             set(eth, wire!(mlx5_wqe_eth_seg, cs_flags), flags.into())?;
         }
         set(eth, wire!(mlx5_wqe_eth_seg, mss), frame.mss.into())?;
         // CAST: `used` is at most 1008.
-        let len = (headers + tag) as u16;
-        eth.get_mut(INLINE_AT - 2..INLINE_AT)?
-            .copy_from_slice(&len.to_be_bytes());
-        let inlined = eth.get_mut(INLINE_AT..INLINE_AT + headers + tag)?;
+        *eth.last_chunk_mut()? = (len as u16).to_be_bytes();
+        let inlined = inlined.get_mut(..len)?;
         if !copy(inlined.get_mut(..headers)?) {
             return None;
         }
@@ -117,15 +125,17 @@ impl Wqe {
 
     /// Adds a piece of memory: `len` bytes, 1 to 2^31 - 1, at `address` under `key`. `None` when there
     /// is no room.
+    #[inline]
     pub(crate) fn piece(&mut self, address: u64, len: u32, key: u32) -> Option<()> {
-        if len == 0 || len >> 31 != 0 {
+        if len == 0 || len >> 31 != 0 || self.used >= MAX_SEGMENTS * SEGMENT {
             return None;
         }
-        let segment = self.bytes.get_mut(self.used..self.used + SEGMENT)?;
+        let rest = self.bytes.get_mut(self.used..)?;
+        let segment = rest.first_chunk_mut::<SEGMENT>()?;
         set(segment, wire!(mlx5_wqe_data_seg, byte_count), len.into())?;
         set(segment, wire!(mlx5_wqe_data_seg, lkey), key.into())?;
         set(segment, wire!(mlx5_wqe_data_seg, addr), address)?;
-        self.used += SEGMENT;
+        self.used = self.used.wrapping_add(SEGMENT);
         Some(())
     }
 
@@ -134,22 +144,31 @@ impl Wqe {
         if number > 0xff_ffff {
             return None;
         }
-        let opcode = self.bytes.get(3).copied()?;
+        let ctrl = self.bytes.first_chunk_mut::<SEGMENT>()?;
+        let [_, _, _, opcode, ..] = *ctrl;
         let head = u64::from(index) << raw::MLX5_WQE_CTRL_WQE_INDEX_SHIFT | u64::from(opcode);
         // CAST: at most 63.
-        let segments = (self.used / SEGMENT) as u64;
+        let segments = (self.used / SEGMENT) as u64 & 0x3f;
         let qpn_ds = u64::from(number) << raw::MLX5_WQE_CTRL_QPN_SHIFT | segments;
-        let wqe = &mut self.bytes[..];
-        set(wqe, wire!(mlx5_wqe_ctrl_seg, opmod_idx_opcode), head)?;
-        set(wqe, wire!(mlx5_wqe_ctrl_seg, qpn_ds), qpn_ds)
+        set(ctrl, wire!(mlx5_wqe_ctrl_seg, opmod_idx_opcode), head)?;
+        set(ctrl, wire!(mlx5_wqe_ctrl_seg, qpn_ds), qpn_ds)
     }
 
     /// What has been written so far.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or(&[])
     }
 
+    /// Its basic blocks. What is behind the last segment means nothing.
+    #[inline]
+    pub(crate) fn content(&self) -> impl Iterator<Item = &[u8; BLOCK]> {
+        let used = self.bytes.chunks_exact(BLOCK).take(self.blocks().into());
+        used.filter_map(<[u8]>::first_chunk)
+    }
+
     /// Basic blocks it takes.
+    #[inline]
     pub(crate) fn blocks(&self) -> u16 {
         // CAST: at most 16.
         self.used.div_ceil(BLOCK) as u16

@@ -55,6 +55,9 @@ pub enum Refused {
     Mapping,
 }
 
+/// What the functions that map give when they cannot (`DMA_MAPPING_ERROR`).
+const NOT_MAPPED: u64 = u64::MAX;
+
 /// A counter in a cache line of its own: each end writes one, and the other reads it.
 #[repr(align(64))]
 struct Line(Atomic<u32>);
@@ -152,6 +155,7 @@ pub fn ring<T: Send>(
 
 impl<T> Ring<T> {
     /// Slot of a packet.
+    #[inline]
     fn slot(&self, counter: u32) -> Option<*mut MaybeUninit<Packet<T>>> {
         // CAST: `usize` has 64 bits here.
         let at = counter as usize & self.packets.len().wrapping_sub(1);
@@ -159,6 +163,7 @@ impl<T> Ring<T> {
     }
 
     /// Slot of a mapping.
+    #[inline]
     fn mapping(&self, counter: u32) -> Option<*mut Piece> {
         // CAST: `usize` has 64 bits here.
         let at = counter as usize & self.mappings.len().wrapping_sub(1);
@@ -170,6 +175,7 @@ impl<T> Ring<T> {
     /// # Safety
     ///
     /// The slot must be the caller's and hold a live mapping, which is forgotten with this call.
+    #[inline]
     unsafe fn unmap(&self, counter: u32) {
         let Some(slot) = self.mapping(counter) else {
             return;
@@ -194,6 +200,7 @@ impl<T> Ring<T> {
     /// # Safety
     ///
     /// `taken` and not `posted` must have this value, and the slot must be the caller's.
+    #[inline]
     unsafe fn take(&self, taken: u32) -> Option<(SkBuff, T)> {
         let slot = self.slot(taken)?;
         // SAFETY: By the type invariant it holds a packet, which is not looked at again.
@@ -224,6 +231,7 @@ impl<T> Drop for Ring<T> {
 
 impl<T> Sender<T> {
     /// Whether there is room for a packet with `need` pieces. The slots are the sender's then.
+    #[inline]
     fn has_room(&mut self, need: u32) -> bool {
         // CAST, twice: numbers of slots are below 2^31.
         let packets = self.ring.packets.len() as u32;
@@ -289,6 +297,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
+    #[inline]
     fn map_linear(
         &mut self,
         skb: &SkBuff,
@@ -299,17 +308,14 @@ impl<T> Sender<T> {
         // SAFETY: The linear part has `skip + len` bytes, checked by the caller, and the packet is kept
         // as long as the mapping.
         let address = unsafe {
-            bindings::dma_map_single(
-                self.ring.device.as_raw_device(),
-                // CAST: `usize` has 64 bits here.
-                (*skb.as_raw()).data.add(skip as usize).cast(),
-                len as usize,
-                DataDirection::ToDevice.into(),
-            )
+            // CAST: `usize` has 64 bits here.
+            let start = (*skb.as_raw()).data.add(skip as usize);
+            bindings::skb_data_dma_map(self.ring.device.as_raw_device(), start.cast(), len)
         };
         self.keep(address, len, each)
     }
 
+    #[inline]
     fn map_fragment(&mut self, skb: &SkBuff, index: u32, each: &mut impl FnMut(Piece)) -> bool {
         // SAFETY: `index` is below the number of fragments, and the packet is kept as long as the
         // mapping.
@@ -319,9 +325,9 @@ impl<T> Sender<T> {
         self.keep(address, skb.fragment_len(index), each)
     }
 
+    #[inline(always)]
     fn keep(&mut self, address: u64, len: u32, each: &mut impl FnMut(Piece)) -> bool {
-        // SAFETY: The device is valid.
-        if unsafe { bindings::dma_mapping_error(self.ring.device.as_raw_device(), address) } != 0 {
+        if address == NOT_MAPPED {
             return false;
         }
         let piece = Piece { address, len };
@@ -344,6 +350,7 @@ impl<T> Drop for Sender<T> {
 
 impl<T> Finisher<T> {
     /// The hardware has finished the oldest packet: unmaps it and gives it back. Any context.
+    #[inline]
     pub fn pop(&mut self) -> Option<(SkBuff, T)> {
         if self.taken == self.known {
             self.known = self.ring.posted.0.load(Acquire);

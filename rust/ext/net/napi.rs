@@ -35,16 +35,19 @@ pub struct Poll<'a> {
 
 impl Poll<'_> {
     /// How many packets may be received.
+    #[inline]
     pub fn budget(&self) -> u32 {
         u32::try_from(self.budget).unwrap_or(0)
     }
 
     /// The device that is polled.
+    #[inline]
     pub fn device(&self) -> &NetDevice {
         self.device
     }
 
     /// An empty packet with room for `len` linear bytes; `None` when memory is short.
+    #[inline]
     pub fn alloc(&self, len: u32) -> Option<SkBuff> {
         // SAFETY: By construction the instance is the one being polled.
         let skb = unsafe { bindings::napi_alloc_skb(self.napi.cast(), len) };
@@ -54,6 +57,7 @@ impl Poll<'_> {
 
     /// A packet around the `len` bytes that the device has written behind the first `head` of `page`, which are the packet's
     /// headroom. Gives the page back when memory is short, or when not [`RxPage::TAIL`] bytes follow the frame.
+    #[inline]
     pub fn around(
         &self,
         page: RxPage,
@@ -64,12 +68,14 @@ impl Poll<'_> {
     }
 
     /// Hands a received packet to the stack.
+    #[inline]
     pub fn receive(&self, skb: SkBuff) {
         // SAFETY: By construction the instance is the one being polled; the stack owns the packet now.
         unsafe { bindings::napi_gro_receive(self.napi, skb.into_raw()) };
     }
 
     /// Frees a packet that has been sent.
+    #[inline]
     pub fn consume(&self, skb: SkBuff) {
         // SAFETY: The packet is ours; the budget is the one of this call.
         unsafe { bindings::napi_consume_skb(skb.into_raw(), self.budget) };
@@ -191,6 +197,7 @@ pub struct Waker<P: Poller>(Arc<Inner<P>>);
 
 impl<P: Poller> Waker<P> {
     /// Lets the instance poll soon. Any context, hard interrupts included.
+    #[inline]
     pub fn schedule(&self) {
         // SAFETY: The memory is there as long as `self`; an instance that is disabled or off the list
         // is marked as scheduled, so that nothing happens.

@@ -64,6 +64,7 @@ impl PagePool {
 
     /// `size` bytes that the device may write: a page, or a piece of one. A power of two. Any context; `None` when memory
     /// is short, or for another size.
+    #[inline]
     pub fn alloc(&mut self, size: u32) -> Option<RxPage> {
         // CAST: `usize` has 64 bits here.
         if !size.is_power_of_two() || size as usize > PAGE_SIZE {
@@ -83,6 +84,7 @@ impl PagePool {
 }
 
 impl Drop for PagePool {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: By the type invariant it is ours.
         unsafe { bindings::page_pool_destroy(self.pool.as_ptr()) }
@@ -114,11 +116,13 @@ impl RxPage {
     pub const TAIL: usize = size_of::<bindings::skb_shared_info>().next_multiple_of(CACHE_LINE);
 
     /// Length in bytes.
+    #[inline]
     pub fn size(&self) -> u32 {
         self.size
     }
 
     /// Where the device sees it.
+    #[inline]
     pub fn address(&self) -> u64 {
         // SAFETY: By the type invariant.
         let page = unsafe { bindings::page_pool_dma_addr(self.page.as_ptr()) };
@@ -127,6 +131,7 @@ impl RxPage {
 
     /// Makes a packet of the `len` bytes behind the first `head`, which are headroom. In a poll only; see
     /// [`super::napi::Poll::around`]. Gives the piece back when memory is short, or when it is too short for [`RxPage::TAIL`].
+    #[inline]
     pub(super) fn into_skb(self, head: u32, len: u32) -> core::result::Result<SkBuff, Self> {
         // CAST: a small constant.
         let needed = head
@@ -181,6 +186,7 @@ impl RxPage {
 
     /// Pointer to bytes of the piece, which must lie in it. No reference is made of it: a device that
     /// misbehaves may write there at any time.
+    #[inline]
     pub(super) fn bytes(&self, offset: u32, len: u32) -> Option<*const u8> {
         if offset.checked_add(len)? > self.size {
             return None;
@@ -197,21 +203,25 @@ impl RxPage {
     }
 
     /// Where it begins in its page.
+    #[inline]
     pub(super) fn offset(&self) -> u32 {
         self.offset
     }
 
+    #[inline]
     pub(super) fn as_raw(&self) -> *mut bindings::page {
         self.page.as_ptr()
     }
 
     /// A packet has it now.
+    #[inline]
     pub(super) fn into_packet(self) {
         core::mem::forget(self);
     }
 }
 
 impl Drop for RxPage {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: By the type invariant it is ours, and the pool is there as long as a page is out.
         unsafe { bindings::page_pool_put(self.pool.as_ptr(), self.page.as_ptr()) }

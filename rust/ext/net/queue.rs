@@ -32,6 +32,7 @@ pub struct TxQueue<'a> {
 
 impl NetDevice {
     /// Transmit queue `index`; `None` when the device was made with fewer.
+    #[inline]
     pub fn queue(&self, index: u16) -> Option<TxQueue<'_>> {
         // INVARIANT: Checked here; the number of queues never changes.
         (u32::from(index) < self.max_tx_queues()).then_some(TxQueue {
@@ -43,6 +44,7 @@ impl NetDevice {
 
 impl<'a> TxQueue<'a> {
     /// Its number.
+    #[inline]
     pub fn index(self) -> u32 {
         self.index
     }
@@ -77,6 +79,7 @@ impl<'a> TxLocked<'a> {
     ///
     /// The core must hold the lock of `queue` for the caller until after the result is dropped, and this must be the only
     /// such value.
+    #[inline]
     pub(super) unsafe fn lent(queue: TxQueue<'a>) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -90,12 +93,14 @@ impl<'a> TxLocked<'a> {
 impl<'a> Deref for TxLocked<'a> {
     type Target = TxQueue<'a>;
 
+    #[inline]
     fn deref(&self) -> &TxQueue<'a> {
         &self.queue
     }
 }
 
 impl Drop for TxLocked<'_> {
+    #[inline]
     fn drop(&mut self) {
         if self.ours {
             // SAFETY: By the type invariant it is held, and was taken in `lock` on this CPU.
@@ -134,6 +139,7 @@ impl<T> TxCell<T> {
     }
 
     /// The value; `None` when the lock is that of another queue.
+    #[inline]
     pub fn get<'c>(&'c self, lock: &'c mut TxLocked<'_>) -> Option<&'c mut T> {
         let wanted = core::ptr::from_ref(lock.queue.device).addr();
         let ours = match self.device.load(Relaxed) {
@@ -157,18 +163,21 @@ impl<T> TxCell<T> {
 
 impl TxQueue<'_> {
     /// The core hands over nothing more.
+    #[inline]
     pub fn stop(self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::netdev_queue_stop(self.device.as_raw(), self.index) }
     }
 
     /// Ends [`TxQueue::stop`], by who has just stopped it and holds the lock.
+    #[inline]
     pub fn start(self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::netdev_queue_start(self.device.as_raw(), self.index) }
     }
 
     /// Whether the driver has stopped it.
+    #[inline]
     pub fn is_stopped(self) -> bool {
         // SAFETY: By the type invariant.
         unsafe { bindings::netdev_queue_stopped(self.device.as_raw(), self.index) }
@@ -182,12 +191,14 @@ impl TxQueue<'_> {
 
     /// Tells the byte queue limits that `bytes` go to the hardware. Whether the doorbell is to be rung
     /// now: `more` says that another packet follows at once, which the limits may overrule.
+    #[inline]
     pub fn sent(self, bytes: u32, more: bool) -> bool {
         // SAFETY: By the type invariant.
         unsafe { bindings::netdev_queue_sent(self.device.as_raw(), self.index, bytes, more) }
     }
 
     /// Tells the byte queue limits that the hardware is done with what was reported before.
+    #[inline]
     pub fn completed(self, packets: u32, bytes: u32) {
         // SAFETY: By the type invariant.
         unsafe {
@@ -204,6 +215,7 @@ impl TxQueue<'_> {
 
 /// Whether the core has another packet at hand for the queue that is being served. In
 /// [`super::Driver::transmit`] only.
+#[inline]
 pub fn more_follows() -> bool {
     // SAFETY: Reads a variable of this CPU.
     unsafe { bindings::netdev_xmit_more() }

@@ -73,16 +73,19 @@ impl SkBuff {
     /// # Safety
     ///
     /// `raw` must be a valid packet that nobody else owns.
+    #[inline]
     pub(super) unsafe fn from_raw(raw: NonNull<bindings::sk_buff>) -> Self {
         // INVARIANT: By the safety requirements.
         Self(raw)
     }
 
+    #[inline]
     pub(super) fn as_raw(&self) -> *mut bindings::sk_buff {
         self.0.as_ptr()
     }
 
     /// Hands it to somebody else.
+    #[inline]
     pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
         let raw = self.0.as_ptr();
         core::mem::forget(self);
@@ -94,6 +97,7 @@ impl SkBuff {
         clippy::len_without_is_empty,
         reason = "no driver sees an empty packet"
     )]
+    #[inline]
     pub fn len(&self) -> u32 {
         // SAFETY: By the type invariant.
         unsafe { (*self.as_raw()).len }
@@ -158,6 +162,7 @@ impl SkBuff {
     }
 
     /// Copies the first `to.len()` bytes, which must be linear; whether they are.
+    #[inline]
     pub fn copy_linear(&self, to: &mut [u8]) -> bool {
         // CAST: `usize` has 64 bits here.
         if to.len() > self.linear_len() as usize {
@@ -212,6 +217,7 @@ impl SkBuff {
 
     /// Appends bytes of a page to the linear part; `false`, and nothing changed, when they do not fit
     /// there or are not in the page.
+    #[inline]
     pub fn append(&mut self, page: &RxPage, offset: u32, len: u32) -> bool {
         let Some(from) = page.bytes(offset, len) else {
             return false;
@@ -243,6 +249,7 @@ impl SkBuff {
     }
 
     /// Reads and removes the Ethernet header: the packet is one that `device` received. Whether it came for a group.
+    #[inline]
     pub fn received_on(&mut self, device: &NetDevice, news: &Arrival) -> bool {
         let (hash, kind) = match news.hash {
             None => (0, bindings::pkt_hash_types_PKT_HASH_TYPE_NONE),
@@ -264,12 +271,14 @@ impl SkBuff {
 
     /// `sum` is what hardware computed over the IP datagram. Whether the packet can use it. After
     /// [`SkBuff::received_on`].
+    #[inline]
     pub fn checksum_is(&mut self, sum: u16) -> bool {
         // SAFETY: By the type invariant.
         unsafe { bindings::skb_csum_complete(self.as_raw(), sum) }
     }
 
     /// Hardware took this customer tag out.
+    #[inline]
     pub fn set_tag(&mut self, tci: u16) {
         // SAFETY: By the type invariant.
         unsafe { bindings::skb_put_ctag(self.as_raw(), tci) }
@@ -277,6 +286,7 @@ impl SkBuff {
 }
 
 impl Drop for SkBuff {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: By the type invariant it is ours.
         unsafe { bindings::skb_free(self.as_raw()) }
