@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The network interface.
 //!
-//! Nothing is made on the card until the interface is opened, and all of it goes when it is closed.
+//! Nothing is made on the card until the interface is opened. Rings go when it is closed; what has no memory for
+//! packets stays.
 //! What belongs together is one value whose drop takes it away: the order of fields is the teardown
 //! plan.
 //!
@@ -14,10 +15,12 @@
 //! | [`rx`], [`layout`] | receive rings, and how frames lie in their memory |
 //! | [`slot`] | where the interface keeps the posting end of a transmit ring and counts, open or not |
 //! | [`channel`] | one completion vector's rings, polled together |
-//! | [`rqt`], [`tir`], [`flow`], [`steering`] | which packet comes to which ring |
+//! | [`rqt`], [`tir`], [`flow`], [`steering`], [`vlans`] | which packet comes to which ring |
+//! | [`sink`] | where a closed interface's tables lead to |
 //! | [`vport`], [`pmtu`], [`pfcc`] | what the port lets in, how long it may be, and how it is slowed down |
 //! | [`q_counter`] | what the card dropped for want of a WQE |
-//! | [`lanes`] | an opened interface |
+//! | [`footing`] | what stays on the card when the interface is closed |
+//! | [`lanes`] | the rings of an opened interface |
 //! | [`netdev`] | what the network core asks |
 //! | [`tools`], [`selftest`] | what `ethtool` asks |
 //! | [`face`] | the interface as a part of the card: resets, carrier |
@@ -37,6 +40,7 @@ mod cq;
 mod cqe;
 mod face;
 mod flow;
+mod footing;
 mod gauge;
 mod lanes;
 mod layout;
@@ -49,12 +53,14 @@ mod rqt;
 mod rx;
 mod selftest;
 mod sent;
+mod sink;
 mod slot;
 mod sq;
 mod steering;
 mod tir;
 mod tools;
 mod tx;
+mod vlans;
 mod vport;
 mod wqe;
 

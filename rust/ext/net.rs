@@ -12,6 +12,7 @@
 //! | [`inflight`] | packets that the hardware is sending, with their DMA mappings |
 //! | [`napi`] | polling |
 //! | [`pool`] | memory for received packets |
+//! | [`loopback`] | a frame that a device sends to itself |
 //! | [`lock`] | the RTNL, and sections without softirqs |
 //!
 //! # Who owns a packet
@@ -49,6 +50,7 @@ pub mod dim;
 pub mod ethtool;
 pub mod inflight;
 pub mod lock;
+pub mod loopback;
 pub mod napi;
 mod ops;
 pub mod pool;

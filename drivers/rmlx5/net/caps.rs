@@ -10,6 +10,7 @@ use mlx5_hw::{
     ifc, //
 };
 
+use super::vlans;
 use crate::{
     caps::{
         Caps,
@@ -40,11 +41,18 @@ pub(super) struct EthCaps {
     pub(super) log_max_rqt: u8,
     /// log2 of the entries of the address table.
     pub(super) log_addresses: u8,
+    /// Tables for VLANs fit in.
+    pub(super) vlan_filter: bool,
     /// Unicast addresses that the vport keeps.
     pub(super) max_unicast: u32,
     /// Groups that the vport keeps.
     pub(super) max_multicast: u32,
 }
+
+/// Levels of tables: addresses, VLANs, kinds of traffic.
+const LEVELS: u64 = 3;
+/// Entries of the table that a hash picks from, as the C driver has them, if the card allows as many.
+const LOG_TABLE: u8 = 7;
 
 /// `MLX5_CAP_INLINE_MODE_VPORT_CONTEXT` in include/linux/mlx5/driver.h.
 const INLINE_MODE_VPORT: u64 = 2;
@@ -63,6 +71,11 @@ fn clamp8(value: u64, max: u8) -> u8 {
 }
 
 impl EthCaps {
+    /// log2 of the entries of the table that a hash picks from.
+    pub(super) fn log_table(&self) -> u8 {
+        self.log_max_rqt.min(LOG_TABLE)
+    }
+
     /// Reads them. `EOPNOTSUPP` when the card is not a network card. Sleeps.
     pub(super) fn read(cmd: &Cmd, general: &Caps) -> Result<Self> {
         if !general.ethernet {
@@ -103,6 +116,11 @@ impl EthCaps {
             log_max_rqt: general.log_max_rqt,
             // Room is left for the two entries that match groups and everything.
             log_addresses: clamp8(log_table - 1, LOG_MAX_ADDRESSES),
+            vlan_filter: log_table >= u64::from(vlans::LOG_PLACES)
+                && flow.get(field!(
+                    flow_table_nic_cap,
+                    flow_table_properties_nic_receive.max_ft_level
+                )) >= LEVELS,
             max_unicast: general.max_unicast,
             max_multicast: general.max_multicast,
         })

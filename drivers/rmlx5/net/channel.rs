@@ -174,6 +174,9 @@ impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(queue) = self.device.queue(self.slot.index) {
             drop(self.slot.take(queue));
+            // What was in the ring is not on its way any more. Another ring may not come for long, and the core's watchdog
+            // looks at queues that are not in use too.
+            queue.reset();
         }
     }
 }

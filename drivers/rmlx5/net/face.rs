@@ -197,6 +197,9 @@ fn features(caps: &EthCaps) -> Features {
     if caps.vlan {
         features = features.with(Features::CTAG_RX);
     }
+    if caps.vlan_filter {
+        features = features.with(Features::CTAG_FILTER);
+    }
     features
 }
 
@@ -269,6 +272,7 @@ impl Face {
             vlan_features: offered
                 .without(Features::CTAG_TX)
                 .without(Features::CTAG_RX)
+                .without(Features::CTAG_FILTER)
                 .without(Features::GSO_UDP_L4)
                 .with(Features::HIGHDMA)
                 .with(Features::GSO_PARTIAL),

@@ -31,6 +31,10 @@ const NIC_RX: u32 = raw::MLX5_FLOW_TABLE_TYPE_NIC_RX;
 pub(super) struct Match {
     /// Destination address.
     pub(super) dmac: u64,
+    /// Has a customer tag.
+    pub(super) tagged: bool,
+    /// VLAN id of the first tag.
+    pub(super) vid: u16,
     /// EtherType behind the tags.
     pub(super) ethertype: u16,
     /// IP protocol.
@@ -41,11 +45,15 @@ impl Match {
     /// The mask that selects nothing.
     pub(super) const NOTHING: Self = Self {
         dmac: 0,
+        tagged: false,
+        vid: 0,
         ethertype: 0,
         protocol: 0,
     };
     /// The mask of a whole address.
     pub(super) const ADDRESS: u64 = 0xffff_ffff_ffff;
+    /// The mask of a whole VLAN id.
+    pub(super) const VID: u16 = 0xfff;
     /// The bit of an address that says it is one of a group.
     pub(super) const GROUP: u64 = 0x0100_0000_0000;
 
@@ -53,6 +61,8 @@ impl Match {
         outer
             .set(field!(fte_match_set_lyr_2_4, dmac_47_16), self.dmac >> 16)
             .set(field!(fte_match_set_lyr_2_4, dmac_15_0), self.dmac & 0xffff)
+            .set_flag(field!(fte_match_set_lyr_2_4, cvlan_tag), self.tagged)
+            .set(field!(fte_match_set_lyr_2_4, first_vid), self.vid.into())
             .set(
                 field!(fte_match_set_lyr_2_4, ethertype),
                 self.ethertype.into(),
@@ -231,15 +241,34 @@ pub(super) struct Entry {
     table: u32,
     place: u32,
     home: Home,
+    /// It was deleted, or cannot be.
+    over: bool,
+}
+
+impl Entry {
+    /// Deletes it; an error when the card still has it. Sleeps.
+    pub(super) fn end(mut self) -> Result {
+        match self.delete() {
+            true => Ok(()),
+            false => Err(EIO),
+        }
+    }
+
+    fn delete(&mut self) -> bool {
+        let ran = self.over
+            || self.home.end(&DeleteEntry {
+                kind: NIC_RX,
+                table: self.table,
+                place: self.place,
+            });
+        self.over = true;
+        ran
+    }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.home.end(&DeleteEntry {
-            kind: NIC_RX,
-            table: self.table,
-            place: self.place,
-        });
+        self.delete();
     }
 }
 
@@ -269,6 +298,7 @@ impl Group {
             table: self.table,
             place,
             home: self.home.clone(),
+            over: false,
         })
     }
 }

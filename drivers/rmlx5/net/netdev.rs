@@ -12,9 +12,11 @@ use kernel::{
         Arc,
         Mutex, //
     },
+    time::Delta, //
 };
 use kernel_ext::net::{
     ethtool::Tools,
+    loopback,
     queue::TxLocked,
     Driver,
     Features,
@@ -31,6 +33,7 @@ use super::{
         Nurse,
         Shape, //
     },
+    footing::Footing,
     lanes::{
         Lanes,
         Spread, //
@@ -41,7 +44,8 @@ use super::{
     },
     pmtu,
     slot::Slot,
-    steering::Wanted, //
+    steering::Wanted,
+    tir::KEY_LEN, //
 };
 use crate::{
     cmd::queue::Counter,
@@ -56,6 +60,8 @@ use crate::{
 
 /// Ethernet header and one tag; the card keeps the check sequence to itself.
 const AROUND: u32 = 14 + 4;
+/// How long a frame through the card and back takes at most; milliseconds, where nobody is busy.
+const LOOP: Delta = Delta::from_secs(2);
 /// Address of everybody.
 const BROADCAST: [u8; 6] = [0xff; 6];
 
@@ -85,27 +91,33 @@ pub(super) struct Settings {
 }
 
 /// Which packets are wanted, as the core said last.
+#[derive(Default)]
 struct Filter {
     unicast: KVVec<[u8; 6]>,
     multicast: KVVec<[u8; 6]>,
     all_multicast: bool,
     promiscuous: bool,
+    /// VLANs that somebody uses, and whether others are kept out.
+    vlans: KVVec<u16>,
+    only_vlans: bool,
 }
 
-/// What exists on the card.
+/// What exists on the card while the interface is open.
 enum Hardware {
     /// Nothing.
     None,
     /// An opened interface.
     Open(Lanes),
-    /// What an interface had on a generation that is over. The card may still use its memory until it
-    /// has been reset.
+    /// What an interface had on a generation that is over. The card may still use its memory, and that of the
+    /// footing, until it has been reset.
     Stale(#[expect(dead_code, reason = "held for its drop")] Lanes),
 }
 
 /// All that changes.
 pub(super) struct State {
+    /// Goes before what it stands on.
     hardware: Hardware,
+    footing: Option<Footing>,
     pub(super) settings: Settings,
     filter: Filter,
     pub(super) spread: Spread,
@@ -125,6 +137,25 @@ pub(super) struct Data {
     /// Frames for which the card had no WQE.
     pub(super) missed: Counter,
     nurse: Arc<dyn Nurse>,
+}
+
+/// Nothing is received any more, and no ring is where packets end. Sleeps.
+fn rest(state: &mut State) {
+    let rests = state
+        .footing
+        .as_mut()
+        .is_none_or(|footing| footing.rest().is_ok());
+    if !rests {
+        // It goes before the rings that it may still lead to.
+        state.footing = None;
+    }
+}
+
+/// The key is in what stays on the card: after another one it is made anew. Sleeps.
+fn renew(state: &mut State, old_key: [u8; KEY_LEN]) {
+    if state.spread.key != old_key {
+        state.footing = None;
+    }
 }
 
 impl Data {
@@ -147,12 +178,11 @@ impl Data {
             slots,
             state <- new_mutex!(State {
                 hardware: Hardware::None,
+                footing: None,
                 settings,
                 filter: Filter {
-                    unicast: KVVec::new(),
-                    multicast: KVVec::new(),
-                    all_multicast: false,
-                    promiscuous: false,
+                    only_vlans: caps.vlan_filter,
+                    ..Filter::default()
                 },
                 spread,
                 missed: 0,
@@ -179,20 +209,23 @@ impl Data {
             tx_adaptive: settings.tx_adaptive,
             rx_adaptive: settings.rx_adaptive,
         };
-        let mut lanes = Lanes::new(
-            &home,
-            netdev,
-            &self.caps,
-            slots,
-            &shape,
-            &state.spread,
-            &self.nurse,
-        )?;
+        if state.footing.is_none() {
+            state.footing = Some(Footing::new(&home, &self.caps, &state.spread.key)?);
+            state.missed = 0;
+        }
+        let footing = state.footing.as_mut().ok_or(EINVAL)?;
+        let mut lanes = Lanes::new(&home, netdev, footing.base(), slots, &shape, &self.nurse)?;
         let count = u32::from(settings.channels);
         netdev.set_queues(count, count)?;
         lanes.start();
-        self.filter(netdev.address(), &mut lanes, &state.filter)?;
-        state.missed = 0;
+        let table = lanes.table(&state.spread, self.caps.log_table())?;
+        let received = footing
+            .aim(&table, lanes.first()?)
+            .and_then(|()| self.filter(netdev.address(), footing, &state.filter));
+        if let Err(error) = received {
+            rest(state);
+            return Err(error);
+        }
         state.hardware = Hardware::Open(lanes);
         netdev.start_queues();
         self.update_carrier(netdev);
@@ -211,25 +244,32 @@ impl Data {
 
     /// Counts the frames for which the card had no WQE since it was asked last. Sleeps.
     pub(super) fn recount(&self, state: &mut State) {
-        if let Hardware::Open(lanes) = &state.hardware {
-            if let Some(now) = lanes.out_of_buffer() {
+        if let (Hardware::Open(_), Some(footing)) = (&state.hardware, &state.footing) {
+            if let Some(now) = footing.out_of_buffer() {
                 self.missed.add(now.wrapping_sub(state.missed).into());
                 state.missed = now;
             }
         }
     }
 
-    /// Stops working and takes everything from the card.
+    /// Stops working and takes all rings from the card.
     fn close(&self, netdev: &NetDevice, state: &mut State) {
         self.halt(netdev, state);
         self.recount(state);
-        if let Hardware::Open(lanes) = core::mem::replace(&mut state.hardware, Hardware::None) {
-            drop(lanes);
+        rest(state);
+        state.hardware = Hardware::None;
+    }
+
+    /// Lets what is wanted now through, if the interface is open. `own` is its address.
+    fn refilter(&self, own: [u8; 6], state: &mut State) -> Result {
+        match (&state.hardware, &mut state.footing) {
+            (Hardware::Open(_), Some(footing)) => self.filter(own, footing, &state.filter),
+            _ => Ok(()),
         }
     }
 
     /// Lets what is wanted through.
-    fn filter(&self, own: [u8; 6], lanes: &mut Lanes, filter: &Filter) -> Result {
+    fn filter(&self, own: [u8; 6], footing: &mut Footing, filter: &Filter) -> Result {
         let mut unicast = KVVec::with_capacity(filter.unicast.len() + 1, GFP_KERNEL)?;
         unicast.push(own, GFP_KERNEL)?;
         unicast.extend_from_slice(&filter.unicast, GFP_KERNEL)?;
@@ -241,8 +281,9 @@ impl Data {
             multicast: &multicast,
             all_multicast: filter.all_multicast,
             promiscuous: filter.promiscuous,
+            vlans: filter.only_vlans.then_some(&*filter.vlans),
         };
-        lanes.receive(&self.caps, &wanted)
+        footing.receive(&self.caps, &wanted)
     }
 
     /// Tells the core whether there is a link, and people when that is new.
@@ -271,14 +312,20 @@ impl Data {
         let mut state = self.state.lock();
         let (old, old_key) = (state.settings, state.spread.key);
         change(&mut state);
-        if !anew || !matches!(state.hardware, Hardware::Open(_)) {
+        if !anew {
+            return Ok(());
+        }
+        if !matches!(state.hardware, Hardware::Open(_)) {
+            renew(&mut state, old_key);
             return Ok(());
         }
         self.close(netdev, &mut state);
+        renew(&mut state, old_key);
         let opened = self.open(netdev, &mut state);
         if opened.is_err() {
             state.settings = old;
-            state.spread.key = old_key;
+            let new_key = core::mem::replace(&mut state.spread.key, old_key);
+            renew(&mut state, new_key);
             if let Err(error) = self.open(netdev, &mut state) {
                 dev_err!(
                     self.device.pdev,
@@ -296,13 +343,28 @@ impl Data {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let old = core::mem::replace(&mut state.spread.table, table);
-        if let Hardware::Open(lanes) = &state.hardware {
-            if let Err(error) = lanes.set_table(&self.caps, &state.spread) {
+        if let (Hardware::Open(lanes), Some(footing)) = (&state.hardware, &state.footing) {
+            let aimed = lanes
+                .table(&state.spread, self.caps.log_table())
+                .and_then(|table| footing.aim(&table, lanes.first()?));
+            if let Err(error) = aimed {
                 state.spread.table = old;
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Sends a frame through the card and back; whether it came. Under the RTNL.
+    pub(super) fn loops_back(&self, netdev: &NetDevice) -> bool {
+        let state = self.state.lock();
+        let (Hardware::Open(_), Some(footing)) = (&state.hardware, &state.footing) else {
+            return false;
+        };
+        let came = footing.loop_back(true).is_ok()
+            && loopback::frame_returns(netdev, LOOP).unwrap_or(false);
+        let restored = footing.loop_back(false).is_ok();
+        came && restored
     }
 
     /// Makes all rings anew because one is broken. Under the RTNL.
@@ -333,6 +395,7 @@ impl Data {
         let mut state = self.state.lock();
         // The card has been reset and has forgotten all of it.
         state.hardware = Hardware::None;
+        state.footing = None;
         if let Some(pause) = state.settings.pause {
             pfcc::set_pause(&self.device.cmd, pause)?;
         }
@@ -416,28 +479,34 @@ impl Driver for Ether {
     }
 
     fn rx_mode(netdev: &NetDevice, data: &Data, mode: &RxMode<'_>) -> Result {
-        let filter = Filter {
-            unicast: mode.unicast()?,
-            multicast: mode.multicast()?,
-            all_multicast: mode.all_multicast,
-            promiscuous: mode.promiscuous,
-        };
-        let mut guard = data.state.lock();
-        let state = &mut *guard;
-        state.filter = filter;
-        match &mut state.hardware {
-            Hardware::Open(lanes) => data.filter(netdev.address(), lanes, &state.filter),
-            Hardware::None | Hardware::Stale(_) => Ok(()),
+        let (unicast, multicast) = (mode.unicast()?, mode.multicast()?);
+        let mut state = data.state.lock();
+        state.filter.unicast = unicast;
+        state.filter.multicast = multicast;
+        state.filter.all_multicast = mode.all_multicast;
+        state.filter.promiscuous = mode.promiscuous;
+        data.refilter(netdev.address(), &mut state)
+    }
+
+    fn add_vlan(netdev: &NetDevice, data: &Data, id: u16) -> Result {
+        let mut state = data.state.lock();
+        if state.filter.vlans.contains(&id) {
+            return Ok(());
         }
+        state.filter.vlans.push(id, GFP_KERNEL)?;
+        data.refilter(netdev.address(), &mut state)
+            .inspect_err(|_| state.filter.vlans.retain(|known| *known != id))
+    }
+
+    fn remove_vlan(netdev: &NetDevice, data: &Data, id: u16) -> Result {
+        let mut state = data.state.lock();
+        state.filter.vlans.retain(|known| *known != id);
+        data.refilter(netdev.address(), &mut state)
     }
 
     fn set_address(_netdev: &NetDevice, data: &Data, address: [u8; 6]) -> Result {
-        let mut guard = data.state.lock();
-        let state = &mut *guard;
-        match &mut state.hardware {
-            Hardware::Open(lanes) => data.filter(address, lanes, &state.filter),
-            Hardware::None | Hardware::Stale(_) => Ok(()),
-        }
+        let mut state = data.state.lock();
+        data.refilter(address, &mut state)
     }
 
     fn change_mtu(netdev: &NetDevice, data: &Data, mtu: u32) -> Result {
@@ -445,8 +514,17 @@ impl Driver for Ether {
     }
 
     fn set_features(netdev: &NetDevice, data: &Data, features: Features) -> Result {
+        let only = features.has(Features::CTAG_FILTER);
         let keep = !features.has(Features::CTAG_RX);
-        let anew = data.state.lock().settings.keep_vlan != keep;
+        let anew = {
+            let mut state = data.state.lock();
+            let before = core::mem::replace(&mut state.filter.only_vlans, only);
+            if before != only {
+                data.refilter(netdev.address(), &mut state)
+                    .inspect_err(|_| state.filter.only_vlans = before)?;
+            }
+            state.settings.keep_vlan != keep
+        };
         data.change(netdev, anew, |state| state.settings.keep_vlan = keep)
     }
 }

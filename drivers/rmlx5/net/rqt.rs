@@ -21,27 +21,27 @@ use crate::{
 /// Bytes of an entry.
 const ENTRY: usize = 4;
 
-struct CreateRqt<'a> {
-    queues: &'a [u32],
+struct CreateRqt {
+    log: u8,
+    queue: u32,
 }
 
-impl Command for CreateRqt<'_> {
+impl Command for CreateRqt {
     const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_RQT;
     type In = ifc::create_rqt_in;
     type Out = ifc::create_rqt_out;
     type Output = u32;
 
     fn in_tail(&self) -> usize {
-        self.queues.len() * ENTRY
+        ENTRY
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        // CAST: at most 256.
-        let size = self.queues.len() as u64;
+        let size = 1u64.checked_shl(self.log.into()).ok_or(EINVAL)?;
         input
             .set(field!(create_rqt_in, rqt_context.rqt_max_size), size)
-            .set(field!(create_rqt_in, rqt_context.rqt_actual_size), size);
-        write_list(input, self.queues)
+            .set(field!(create_rqt_in, rqt_context.rqt_actual_size), 1);
+        write_list(input, &[self.queue])
     }
 
     fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
@@ -103,10 +103,10 @@ pub(super) struct Rqt {
 }
 
 impl Rqt {
-    /// Makes a table of these RQ numbers, a power of two of them. Sleeps.
-    pub(super) fn new(home: &Home, queues: &[u32]) -> Result<Self> {
+    /// Makes a table of up to `1 << log` RQs, with this one in it. Sleeps.
+    pub(super) fn new(home: &Home, log: u8, queue: u32) -> Result<Self> {
         Ok(Self {
-            number: home.cmd().exec(&CreateRqt { queues })?,
+            number: home.cmd().exec(&CreateRqt { log, queue })?,
             home: home.clone(),
         })
     }
@@ -116,7 +116,7 @@ impl Rqt {
         self.number
     }
 
-    /// Other queues, as many as before. Sleeps.
+    /// Other queues, a power of two of them. Sleeps.
     pub(super) fn set(&self, queues: &[u32]) -> Result {
         Ok(self.home.cmd().exec(&ModifyRqt {
             number: self.number,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What `ethtool -t` tries. Nothing is disturbed: the interface goes on meanwhile.
+//! What `ethtool -t` tries. Nothing is disturbed: the interface goes on meanwhile. A loop needs an open interface.
 
 use kernel_ext::net::NetDevice;
 
@@ -16,7 +16,13 @@ use crate::{
 };
 
 /// Names, as the stock driver has them where it has the same test.
-pub(super) const TESTS: [&str; 4] = ["Link Test", "Speed Test", "Health Test", "Register Test"];
+pub(super) const TESTS: [&str; 5] = [
+    "Link Test",
+    "Speed Test",
+    "Health Test",
+    "Loopback Test",
+    "Register Test",
+];
 
 /// Runs a test by its place in [`TESTS`]; whether it passes. Sleeps, under the RTNL.
 pub(super) fn run(netdev: &NetDevice, data: &Data, index: usize) -> bool {
@@ -24,7 +30,8 @@ pub(super) fn run(netdev: &NetDevice, data: &Data, index: usize) -> bool {
         0 => link(netdev, data),
         1 => speed(netdev, data),
         2 => health(data),
-        3 => register(netdev, data),
+        3 => data.loops_back(netdev),
+        4 => register(netdev, data),
         _ => false,
     }
 }

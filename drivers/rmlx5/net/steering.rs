@@ -2,16 +2,19 @@
 //! Which packet comes to which ring: by address, then by kind of traffic, then by hash.
 //!
 //! ```text
-//! table 0 (root): own and listed addresses, groups, everything  ->  table 1
-//! table 1: TCP, UDP over IPv4 and IPv6, IPv4, IPv6, the rest    ->  a TIR  ->  RQT or first RQ
+//! level 0 (root): own and listed addresses, groups, everything  ->  level 1, or 2 where there is no level 1
+//! level 1: VLAN ids, see [`super::vlans`]                       ->  level 2
+//! level 2: TCP, UDP over IPv4 and IPv6, IPv4, IPv6, the rest    ->  a TIR  ->  a table of queues
 //! ```
+//!
+//! There are two tables of queues, one that the hash picks from and one with the queue of the rest.
 //!
 //! Source: core/en_fs.c, core/lib/fs_ttc.c.
 
 use kernel::prelude::*;
 
 use super::{
-    base::Base,
+    caps::EthCaps,
     flow::{
         Destination,
         Entry,
@@ -25,7 +28,8 @@ use super::{
         Tir,
         Traffic,
         KEY_LEN, //
-    }, //
+    },
+    vlans::Vlans, //
 };
 use crate::home::Home;
 
@@ -44,23 +48,29 @@ struct Kinds {
     _entries: KVec<Entry>,
     _groups: KVec<Group>,
     table: Table,
-    _tirs: KVec<Tir>,
+    tirs: KVec<Tir>,
 }
 
 impl Kinds {
-    fn new(home: &Home, base: &Base, rqt: &Rqt, first: u32, key: &[u8; KEY_LEN]) -> Result<Self> {
+    fn new(
+        home: &Home,
+        domain: u32,
+        spread: &Rqt,
+        rest: &Rqt,
+        key: &[u8; KEY_LEN],
+    ) -> Result<Self> {
         let mut tirs = KVec::with_capacity(Traffic::ALL.len(), GFP_KERNEL)?;
         for traffic in Traffic::ALL {
             let target = match traffic {
-                Traffic::Other => Target::Queue(first),
-                _ => Target::Table {
-                    rqt: rqt.number(),
+                Traffic::Other => Target::First(rest.number()),
+                _ => Target::Hash {
+                    rqt: spread.number(),
                     key,
                 },
             };
-            tirs.push(Tir::new(home, base.domain(), traffic, target)?, GFP_KERNEL)?;
+            tirs.push(Tir::new(home, domain, traffic, target)?, GFP_KERNEL)?;
         }
-        let table = Table::new(home, 1, LOG_KINDS)?;
+        let table = Table::new(home, 2, LOG_KINDS)?;
         let protocol = Match {
             ethertype: u16::MAX,
             protocol: u8::MAX,
@@ -94,7 +104,7 @@ impl Kinds {
             _entries: entries,
             _groups: groups,
             table,
-            _tirs: tirs,
+            tirs,
         })
     }
 }
@@ -110,9 +120,11 @@ pub(super) struct Wanted<'a> {
     pub(super) all_multicast: bool,
     /// Everything.
     pub(super) promiscuous: bool,
+    /// VLANs; `None` for all.
+    pub(super) vlans: Option<&'a [u16]>,
 }
 
-/// Steering of an open interface. Entries go first, so that nothing comes any more; RQs go after it.
+/// Steering of an interface. Entries go first, so that nothing comes any more; RQs go after it.
 pub(super) struct Steering {
     listed: KVVec<Option<(u64, Entry)>>,
     groups_entry: Option<Entry>,
@@ -121,26 +133,33 @@ pub(super) struct Steering {
     groups: Group,
     everything: Group,
     _root: Table,
+    /// On a card with room for them.
+    vlans: Option<Vlans>,
     kinds: Kinds,
-    rqt: Rqt,
+    spread: Rqt,
+    rest: Rqt,
 }
 
 impl Steering {
-    /// Makes it for RQs of these numbers (`table`, a power of two of them, `first` for what is not IP).
-    /// Nothing comes before [`Steering::receive`]. Sleeps.
+    /// Makes it with TIRs of a transport domain. All tables of queues have `queue` alone, and nothing comes before
+    /// [`Steering::receive`]. Sleeps.
     pub(super) fn new(
         home: &Home,
-        base: &Base,
-        table: &[u32],
-        first: u32,
+        domain: u32,
+        queue: u32,
         key: &[u8; KEY_LEN],
-        log_addresses: u8,
+        caps: &EthCaps,
     ) -> Result<Self> {
-        let rqt = Rqt::new(home, table)?;
-        let kinds = Kinds::new(home, base, &rqt, first, key)?;
+        let rest = Rqt::new(home, 0, queue)?;
+        let spread = Rqt::new(home, caps.log_table(), queue)?;
+        let kinds = Kinds::new(home, domain, &spread, &rest, key)?;
+        let vlans = match caps.vlan_filter {
+            true => Some(Vlans::new(home, 1, kinds.table.destination())?),
+            false => None,
+        };
         // Twice the room: addresses have one half, the two other entries are in the other.
-        let root = Table::new(home, 0, log_addresses + 1)?;
-        let half = 1u32 << log_addresses;
+        let root = Table::new(home, 0, caps.log_addresses + 1)?;
+        let half = 1u32 << caps.log_addresses;
         let address = Match {
             dmac: Match::ADDRESS,
             ..Match::NOTHING
@@ -166,14 +185,40 @@ impl Steering {
             groups,
             everything,
             _root: root,
+            vlans,
             kinds,
-            rqt,
+            spread,
+            rest,
         })
     }
 
-    /// Other queues in the table that the hash picks from, as many entries as before. Sleeps.
-    pub(super) fn set_table(&self, table: &[u32]) -> Result {
-        self.rqt.set(table)
+    /// What the hash picks from, a power of two of RQs, and the RQ of everything else. Sleeps.
+    pub(super) fn aim(&self, table: &[u32], first: u32) -> Result {
+        self.spread.set(table)?;
+        self.rest.set(&[first])
+    }
+
+    /// Whether frames that are neither IPv4 nor IPv6 come back when SQs of the same transport domain send them to an
+    /// address that is received. Sleeps.
+    pub(super) fn loop_back(&self, on: bool) -> Result {
+        self.kinds.tirs.last().ok_or(EINVAL)?.loop_back(on)
+    }
+
+    /// Receives nothing. Sleeps. An error leaves some entries.
+    pub(super) fn deafen(&mut self) -> Result {
+        let entries = Iterator::chain(
+            self.listed
+                .iter_mut()
+                .filter_map(|slot| slot.take())
+                .map(|(_, entry)| entry),
+            [self.groups_entry.take(), self.everything_entry.take()]
+                .into_iter()
+                .flatten(),
+        );
+        for entry in entries {
+            entry.end()?;
+        }
+        Ok(())
     }
 
     /// Receives what is wanted from now on, and nothing else. Addresses beyond the room of the table
@@ -181,7 +226,14 @@ impl Steering {
     ///
     /// An error leaves some entries as they were; the call can be repeated.
     pub(super) fn receive(&mut self, wanted: &Wanted<'_>) -> Result {
-        let to = self.kinds.table.destination();
+        let to = match &mut self.vlans {
+            Some(vlans) => {
+                // Who wants everything wants all VLANs.
+                vlans.pass(wanted.vlans.filter(|_| !wanted.promiscuous))?;
+                vlans.destination()
+            }
+            None => self.kinds.table.destination(),
+        };
         let room = self.listed.len();
         let stations = wanted.unicast.get(..room).unwrap_or(wanted.unicast);
         let left = room.saturating_sub(stations.len());

@@ -81,10 +81,10 @@ impl Traffic {
 /// Where a TIR sends its packets.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
-    /// One RQ.
-    Queue(u32),
+    /// The entry of an RQT that has one only.
+    First(u32),
     /// An entry of an RQT, by Toeplitz hash.
-    Table { rqt: u32, key: &'a [u8; KEY_LEN] },
+    Hash { rqt: u32, key: &'a [u8; KEY_LEN] },
 }
 
 struct CreateTir<'a> {
@@ -101,34 +101,33 @@ impl Command for CreateTir<'_> {
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input.with(span!(create_tir_in, ctx), |tirc| {
-            tirc.set(field!(tirc, transport_domain), self.domain.into());
+            tirc.set(field!(tirc, transport_domain), self.domain.into())
+                .set(
+                    field!(tirc, disp_type),
+                    raw::MLX5_TIRC_DISP_TYPE_INDIRECT.into(),
+                );
             match self.target {
-                Target::Queue(queue) => {
-                    tirc.set(
-                        field!(tirc, disp_type),
-                        raw::MLX5_TIRC_DISP_TYPE_DIRECT.into(),
-                    )
-                    .set(field!(tirc, rx_hash_fn), raw::MLX5_RX_HASH_FN_NONE.into())
-                    .set(field!(tirc, inline_rqn), queue.into());
+                // Nothing is hashed; a function there must be (`mlx5e_tir_builder_build_direct`).
+                Target::First(rqt) => {
+                    tirc.set(field!(tirc, indirect_table), rqt.into()).set(
+                        field!(tirc, rx_hash_fn),
+                        raw::MLX5_RX_HASH_FN_INVERTED_XOR8.into(),
+                    );
                 }
-                Target::Table { rqt, key } => {
+                Target::Hash { rqt, key } => {
                     let v6 = self.traffic.ethertype() == Some(0x86dd);
                     let udp = self.traffic.protocol() == Some(17);
-                    tirc.set(
-                        field!(tirc, disp_type),
-                        raw::MLX5_TIRC_DISP_TYPE_INDIRECT.into(),
-                    )
-                    .set(field!(tirc, indirect_table), rqt.into())
-                    .set(
-                        field!(tirc, rx_hash_fn),
-                        raw::MLX5_RX_HASH_FN_TOEPLITZ.into(),
-                    )
-                    .set_flag(field!(tirc, rx_hash_field_selector_outer.l3_prot_type), v6)
-                    .set_flag(field!(tirc, rx_hash_field_selector_outer.l4_prot_type), udp)
-                    .set(
-                        field!(tirc, rx_hash_field_selector_outer.selected_fields),
-                        self.traffic.fields().into(),
-                    );
+                    tirc.set(field!(tirc, indirect_table), rqt.into())
+                        .set(
+                            field!(tirc, rx_hash_fn),
+                            raw::MLX5_RX_HASH_FN_TOEPLITZ.into(),
+                        )
+                        .set_flag(field!(tirc, rx_hash_field_selector_outer.l3_prot_type), v6)
+                        .set_flag(field!(tirc, rx_hash_field_selector_outer.l4_prot_type), udp)
+                        .set(
+                            field!(tirc, rx_hash_field_selector_outer.selected_fields),
+                            self.traffic.fields().into(),
+                        );
                     tirc.raw(span!(tirc, rx_hash_toeplitz_key))
                         .copy_from_slice(key);
                 }
@@ -139,6 +138,36 @@ impl Command for CreateTir<'_> {
 
     fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
         Some(output.get32(field!(create_tir_out, tirn)))
+    }
+}
+
+/// MODIFY_TIR: which frames of its own transport domain it takes.
+struct LoopBack {
+    number: u32,
+    on: bool,
+}
+
+impl Command for LoopBack {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_TIR;
+    type In = ifc::modify_tir_in;
+    type Out = ifc::modify_tir_out;
+    type Output = ();
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        // The bits take frames, whatever their name says (`mlx5e_modify_tirs_lb` in core/en_common.c).
+        let kinds = match self.on {
+            true => raw::MLX5_TIRC_SELF_LB_BLOCK_BLOCK_UNICAST,
+            false => 0,
+        };
+        input
+            .set(field!(modify_tir_in, tirn), self.number.into())
+            .set_flag(field!(modify_tir_in, bitmask.self_lb_en), true)
+            .set(field!(modify_tir_in, ctx.self_lb_block), kinds.into());
+        Ok(())
+    }
+
+    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
+        Some(())
     }
 }
 
@@ -174,6 +203,12 @@ impl Tir {
     /// Its number.
     pub(super) fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Whether it takes frames that SQs of its own transport domain send to a station. Sleeps.
+    pub(super) fn loop_back(&self, on: bool) -> Result {
+        let number = self.number;
+        Ok(self.home.cmd().exec(&LoopBack { number, on })?)
     }
 }
 

@@ -17,7 +17,6 @@ use kernel_ext::net::{
 };
 
 use super::{
-    lanes::log_table,
     netdev::{
         Data,
         Ether, //
@@ -249,7 +248,7 @@ impl Ethtool for Ether {
     }
 
     fn table_len(data: &Data) -> u32 {
-        1 << log_table(&data.caps)
+        1 << data.caps.log_table()
     }
 
     fn spread(data: &Data, table: Option<&mut [u32]>, key: Option<&mut [u8]>) {

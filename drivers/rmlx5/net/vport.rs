@@ -25,7 +25,7 @@ const ENTRY: usize = 8;
 
 /// Which list. Source: `enum mlx5_list_type` in include/linux/mlx5/driver.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum List {
+enum List {
     Unicast = 0,
     Multicast = 1,
 }
@@ -78,11 +78,7 @@ impl Command for SetList<'_> {
     }
 }
 
-struct SetPromiscuous {
-    all: bool,
-    unicast: bool,
-    multicast: bool,
-}
+struct SetPromiscuous(Promiscuous);
 
 impl Command for SetPromiscuous {
     const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_NIC_VPORT_CONTEXT;
@@ -98,15 +94,15 @@ impl Command for SetPromiscuous {
             )
             .set_flag(
                 field!(modify_nic_vport_context_in, nic_vport_context.promisc_all),
-                self.all,
+                self.0.all,
             )
             .set_flag(
                 field!(modify_nic_vport_context_in, nic_vport_context.promisc_uc),
-                self.unicast,
+                self.0.unicast,
             )
             .set_flag(
                 field!(modify_nic_vport_context_in, nic_vport_context.promisc_mc),
-                self.multicast,
+                self.0.multicast,
             );
         Ok(())
     }
@@ -150,18 +146,50 @@ pub(super) struct Promiscuous {
     pub(super) multicast: bool,
 }
 
-/// Sets one of the address lists. Sleeps.
-pub(super) fn set_list(cmd: &Cmd, list: List, addresses: &[[u8; 6]]) -> Result {
-    Ok(cmd.exec(&SetList { list, addresses })?)
+/// What the vport lets in, as far as it was told; `None` when that is not known.
+#[derive(Default)]
+pub(super) struct Vport {
+    unicast: Option<KVVec<[u8; 6]>>,
+    multicast: Option<KVVec<[u8; 6]>>,
+    promiscuous: Option<Promiscuous>,
 }
 
-/// Sets what passes besides the lists. Sleeps.
-pub(super) fn set_promiscuous(cmd: &Cmd, what: Promiscuous) -> Result {
-    Ok(cmd.exec(&SetPromiscuous {
-        all: what.all,
-        unicast: what.unicast,
-        multicast: what.multicast,
-    })?)
+impl Vport {
+    /// Lets these addresses in, and what is said besides: tells the card what it does not have yet. Sleeps.
+    pub(super) fn set(
+        &mut self,
+        cmd: &Cmd,
+        unicast: &[[u8; 6]],
+        multicast: &[[u8; 6]],
+        promiscuous: Promiscuous,
+    ) -> Result {
+        set_list(cmd, List::Unicast, unicast, &mut self.unicast)?;
+        set_list(cmd, List::Multicast, multicast, &mut self.multicast)?;
+        if self.promiscuous != Some(promiscuous) {
+            self.promiscuous = None;
+            cmd.exec(&SetPromiscuous(promiscuous))?;
+            self.promiscuous = Some(promiscuous);
+        }
+        Ok(())
+    }
+}
+
+/// Sets one of the address lists, unless it is so already. Sleeps.
+fn set_list(
+    cmd: &Cmd,
+    list: List,
+    addresses: &[[u8; 6]],
+    known: &mut Option<KVVec<[u8; 6]>>,
+) -> Result {
+    if known.as_deref() == Some(addresses) {
+        return Ok(());
+    }
+    *known = None;
+    let mut now = KVVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+    now.extend_from_slice(addresses, GFP_KERNEL)?;
+    cmd.exec(&SetList { list, addresses })?;
+    *known = Some(now);
+    Ok(())
 }
 
 /// Tells the vport the MTU, headers included. Sleeps.

@@ -30,11 +30,13 @@ impl NetDevice {
     /// # Safety
     ///
     /// `raw` must be a device that is not freed during `'a`.
+    #[inline]
     pub(super) unsafe fn from_raw<'a>(raw: *mut bindings::net_device) -> &'a Self {
         // SAFETY: By the safety requirements; the type is transparent.
         unsafe { &*raw.cast() }
     }
 
+    #[inline]
     pub(crate) fn as_raw(&self) -> *mut bindings::net_device {
         self.0.get()
     }
@@ -69,12 +71,14 @@ impl NetDevice {
     }
 
     /// Features that are on.
+    #[inline]
     pub fn features(&self) -> Features {
         // SAFETY: By the type invariant; the core reads it without a lock too.
         Features(unsafe { (&raw const (*self.as_raw()).features).read_volatile() })
     }
 
     /// How many transmit queues the device was made with.
+    #[inline]
     pub fn max_tx_queues(&self) -> u32 {
         // SAFETY: By the type invariant; it never changes.
         unsafe { (*self.as_raw()).num_tx_queues }
@@ -177,6 +181,7 @@ impl Clone for DeviceRef {
 impl core::ops::Deref for DeviceRef {
     type Target = NetDevice;
 
+    #[inline]
     fn deref(&self) -> &NetDevice {
         // SAFETY: By the type invariant.
         unsafe { self.0.as_ref() }
@@ -241,6 +246,8 @@ impl Features {
     pub const CTAG_TX: Self = Self::bit(bindings::NETIF_F_HW_VLAN_CTAG_TX_BIT);
     /// Customer tags are stripped.
     pub const CTAG_RX: Self = Self::bit(bindings::NETIF_F_HW_VLAN_CTAG_RX_BIT);
+    /// Customer tags are filtered: [`Driver::add_vlan`] says what passes.
+    pub const CTAG_FILTER: Self = Self::bit(bindings::NETIF_F_HW_VLAN_CTAG_FILTER_BIT);
     /// Service tags are inserted.
     pub const STAG_TX: Self = Self::bit(bindings::NETIF_F_HW_VLAN_STAG_TX_BIT);
     /// High memory can be sent.
@@ -263,6 +270,7 @@ impl Features {
     }
 
     /// Whether all of `other` are in it.
+    #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -326,6 +334,7 @@ impl RxMode<'_> {
     /// # Safety
     ///
     /// Both lists must be valid and unchanged for the lifetime of the result.
+    #[inline]
     pub(super) unsafe fn from_raw(
         device: &NetDevice,
         unicast: *mut bindings::netdev_hw_addr_list,
@@ -402,6 +411,18 @@ pub trait Driver: Sized + 'static {
     /// Which packets to receive. Called when that changes while the interface is up. An error lets the
     /// core try again later.
     fn rx_mode(device: &NetDevice, data: &Self::Data, mode: &RxMode<'_>) -> Result;
+
+    /// Frames of this VLAN (customer tag, 12 bits) are wanted too. Only with [`Features::CTAG_FILTER`].
+    fn add_vlan(device: &NetDevice, data: &Self::Data, id: u16) -> Result {
+        let _ = (device, data, id);
+        Err(EOPNOTSUPP)
+    }
+
+    /// Ends [`Driver::add_vlan`].
+    fn remove_vlan(device: &NetDevice, data: &Self::Data, id: u16) -> Result {
+        let _ = (device, data, id);
+        Err(EOPNOTSUPP)
+    }
 
     /// Another address of the device, a valid one. The core has it when this succeeds.
     fn set_address(device: &NetDevice, data: &Self::Data, address: [u8; 6]) -> Result;

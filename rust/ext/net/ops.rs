@@ -26,6 +26,8 @@ impl<D: Driver> Table<D> {
         ndo_set_mac_address: Some(Self::set_mac_address),
         ndo_validate_addr: Some(bindings::eth_validate_addr),
         ndo_change_mtu: Some(Self::change_mtu),
+        ndo_vlan_rx_add_vid: Some(Self::vlan_rx_add_vid),
+        ndo_vlan_rx_kill_vid: Some(Self::vlan_rx_kill_vid),
         ndo_fix_features: Some(Self::fix_features),
         ndo_set_features: Some(Self::set_features),
         ..pin_init::zeroed()
@@ -143,6 +145,27 @@ impl<D: Driver> Table<D> {
             }
             Ok(0)
         })
+    }
+
+    extern "C" fn vlan_rx_add_vid(
+        raw: *mut bindings::net_device,
+        _protocol: bindings::__be16,
+        id: u16,
+    ) -> c_int {
+        // SAFETY: The core passes a device of this driver.
+        let (device, data) = unsafe { Self::parts(raw) };
+        // Service tags are never asked for: no device of ours has that feature.
+        from_result(|| D::add_vlan(device, data, id).map(|()| 0))
+    }
+
+    extern "C" fn vlan_rx_kill_vid(
+        raw: *mut bindings::net_device,
+        _protocol: bindings::__be16,
+        id: u16,
+    ) -> c_int {
+        // SAFETY: The core passes a device of this driver.
+        let (device, data) = unsafe { Self::parts(raw) };
+        from_result(|| D::remove_vlan(device, data, id).map(|()| 0))
     }
 
     extern "C" fn fix_features(

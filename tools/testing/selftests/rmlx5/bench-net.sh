@@ -24,14 +24,17 @@ end() {
 	host mark "$NET_DRIVER/$job/end" $bounds "$@"
 }
 
-# used CHANNELS: KiB of memory that is not free with so many channels.
+# used CHANNELS: KiB that are in use with so many channels. What the kernel can have back counts as free: caches, and
+# the pages that each CPU keeps at hand, which MemFree does not know.
 used() {
 	ethtool -L "$(net_dev)" combined "$1" 2>/dev/null || :
 	within 20 net_carrier
 	# Memory that the stack still had comes back.
 	sleep 2
 	echo 3 >/proc/sys/vm/drop_caches
-	awk '$1 == "MemTotal:" { all = $2 } $1 == "MemFree:" { print all - $2 }' /proc/meminfo
+	used_caches=$(awk '$1 ~ /^(Cached|Buffers|SReclaimable):$/ { sum += $2 } END { print sum }' /proc/meminfo)
+	awk -v caches="$used_caches" '$1 == "managed" { all += $2 } $1 == "nr_free_pages" || $1 == "count:" { free += $2 }
+		END { print (all - free) * 4 - caches }' /proc/zoneinfo
 }
 
 # still COUNTER: its value once no packets come any more.
@@ -61,13 +64,17 @@ measure() {
 	end net-down
 	net_up $here
 
-	# The first rounds free what nobody needs any more; of three others the middle one.
-	used 1 >/dev/null
+	# The first round frees what nobody needs any more. Of the others the mean, upwards and downwards, so that what grows
+	# all the time does not count.
 	used 2 >/dev/null
-	channel=$(for round in 1 2 3; do
+	one=$(used 1) sum=0
+	for round in 1 2 3 4; do
+		two=$(used 2)
+		sum=$((sum + two - one))
 		one=$(used 1)
-		echo $(($(used 2) - one))
-	done | sort -n | sed -n 2p)
+		sum=$((sum + two - one))
+	done
+	channel=$((sum / 8))
 	begin net-channel
 	end net-channel memory_of_a_channel_KiB="$channel"
 

@@ -127,6 +127,8 @@ test_channels_and_rings_under_traffic() {
 # What comes out of the wire has good checksums, seen by tcpdump on both machines. GRO makes packets that have none.
 test_captured_checksums() {
 	both gro off
+	rm -f /tmp/tcpdump.log
+	there_do "rm -f /tmp/tcpdump.log"
 	timeout 100 tcpdump -p -n -Q in -s 0 -i "$(net_dev)" -w /tmp/captured.pcap >/tmp/tcpdump.log 2>&1 &
 	here_pid=$!
 	there_do "timeout 100 tcpdump -p -n -Q in -s 0 -i \$(net_dev) -w /tmp/captured.pcap >/tmp/tcpdump.log 2>&1 & echo \$! >/tmp/tcpdump.pid"
@@ -188,12 +190,34 @@ test_filters() {
 	ip link set "$(net_dev)" allmulticast off
 }
 
+# A frame of a VLAN that nobody here is in stops at the card, unless that is not wanted.
+test_vlan_filter() {
+	mac=$(cat "$DEV/net/$(net_dev)/address")
+	there_do "ip link add link \$(net_dev) name v9 type vlan id 9; ip addr add 192.0.9.2/24 dev v9; ip link set v9 up
+		ip neigh replace 192.0.9.1 lladdr $mac dev v9 nud permanent"
+	like "$(ethtool -k "$(net_dev)")" '^rx-vlan-filter: on$' "to begin with"
+	seen : 192.0.9.1 0
+	ip link add link "$(net_dev)" name v9 type vlan id 9
+	ip link set v9 up
+	seen : 192.0.9.1 3
+	ip link del v9
+	seen "ip link set promisc on" 192.0.9.1 3
+	ip link set "$(net_dev)" promisc off
+	net_feature rx-vlan-filter off
+	seen : 192.0.9.1 3
+	net_feature rx-vlan-filter on
+	seen : 192.0.9.1 0
+	there_do "ip link del v9"
+}
+
 # seen SETTING ADDRESS COUNT: with the setting, so many of three packets to the address arrive.
 seen() {
 	case $1 in
 	"ip link set"*) ip link set "$(net_dev)" ${1#ip link set } ;;
 	*) $1 dev "$(net_dev)" 2>/dev/null || : ;;
 	esac
+	# What the last one said is not this one.
+	rm -f /tmp/tcpdump.log
 	timeout 20 tcpdump -p -n -i "$(net_dev)" -c 3 -w /tmp/seen.pcap "dst host $2" >/tmp/tcpdump.log 2>&1 &
 	seen_pid=$!
 	within 10 grep -q listening /tmp/tcpdump.log

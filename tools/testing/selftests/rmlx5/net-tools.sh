@@ -72,13 +72,14 @@ test_pause_after_a_reset() {
 test_self_test() {
 	text=$(ethtool -t "$(net_dev)" online) || fail "$text"
 	like "$text" 'result is PASS' verdict
-	for name in Link Speed Health; do like "$text" "^$name Test[[:space:]]*0" "$name"; done
+	for name in Link Speed Health Loopback; do like "$text" "^$name Test[[:space:]]*0" "$name"; done
 	host card 0 link down
 	within 10 net_no_carrier
 	text=$(ethtool -t "$(net_dev)" online || :)
 	like "$text" 'result is FAIL' "verdict without a link"
 	like "$text" '^Link Test[[:space:]]*1' "Link without a link"
 	like "$text" '^Health Test[[:space:]]*0' "Health without a link"
+	like "$text" '^Loopback Test[[:space:]]*[1-9]' "Loopback without a link"
 	host card 0 link up
 	within 10 net_carrier
 	within 20 ping -c 1 -W 1 $there
