@@ -234,6 +234,8 @@ pub(crate) struct Caps {
     pub(crate) roce_source_port_max: u16,
     /// The card is a network card: it has Ethernet queues and steers what it receives.
     pub(crate) ethernet: bool,
+    /// Classes of traffic at the port; 0 where they are not this function's to set.
+    pub(crate) classes: u8,
     /// log2 of the entries of the largest Ethernet work queue.
     pub(crate) log_max_wq: u8,
     /// log2 of the entries of the largest RQT.
@@ -312,6 +314,19 @@ fn negotiate_atomic(cmd: &Cmd) -> Result<KVVec<u8>> {
     }
     cmd.exec(&SetAtomic { current: &current })?;
     query(cmd, Group::Atomic, Which::Current)
+}
+
+/// Classes of traffic that this function may set. Source: `mlx5e_dcbnl_build_netdev`, `mlx5_max_tc` in core.
+fn traffic_classes(general: &Ref<'_, ifc::cmd_hca_cap>) -> u8 {
+    let may = general.flag(field!(cmd_hca_cap, vport_group_manager))
+        && general.flag(field!(cmd_hca_cap, qos))
+        && general.flag(field!(cmd_hca_cap, ets))
+        && general.flag(field!(cmd_hca_cap, qcam_reg));
+    match general.get(field!(cmd_hca_cap, max_tc)) {
+        _ if !may => 0,
+        0 => 8,
+        classes => clamp8(classes, 8),
+    }
 }
 
 impl Caps {
@@ -467,6 +482,7 @@ impl Caps {
             },
             ethernet: general.flag(field!(cmd_hca_cap, eth_net_offloads))
                 && general.flag(field!(cmd_hca_cap, nic_flow_table)),
+            classes: traffic_classes(general),
             log_max_wq: clamp8(general.get(field!(cmd_hca_cap, log_max_wq_sz)), 13),
             log_max_rqt: clamp8(general.get(field!(cmd_hca_cap, log_max_rqt_size)), 8),
             max_unicast: 1

@@ -17,6 +17,7 @@
 //! | [`channel`] | one completion vector's rings, polled together |
 //! | [`rqt`], [`tir`], [`flow`], [`steering`], [`vlans`] | which packet comes to which ring |
 //! | [`sink`] | where a closed interface's tables lead to |
+//! | [`qos`], [`dcb`] | how the port treats priorities, and what `dcb` asks |
 //! | [`vport`], [`pmtu`], [`pfcc`] | what the port lets in, how long it may be, and how it is slowed down |
 //! | [`q_counter`] | what the card dropped for want of a WQE |
 //! | [`footing`] | what stays on the card when the interface is closed |
@@ -38,6 +39,7 @@ mod caps;
 mod channel;
 mod cq;
 mod cqe;
+mod dcb;
 mod face;
 mod flow;
 mod footing;
@@ -48,6 +50,7 @@ mod netdev;
 mod pfcc;
 mod pmtu;
 mod q_counter;
+mod qos;
 mod rq;
 mod rqt;
 mod rx;

@@ -4,6 +4,7 @@
 //! | module | offers |
 //! |---|---|
 //! | [`count`] | counters of the fast path |
+//! | [`dcb`] | what `dcb` asks a driver |
 //! | [`device`] | the device, [`Driver`], registration |
 //! | [`dim`] | interrupt moderation that follows the traffic |
 //! | [`ethtool`] | what `ethtool` asks a driver |
@@ -45,6 +46,7 @@
 //! [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
 pub mod count;
+pub mod dcb;
 pub mod device;
 pub mod dim;
 pub mod ethtool;

@@ -43,6 +43,8 @@ pub(super) struct EthCaps {
     pub(super) log_addresses: u8,
     /// Tables for VLANs fit in.
     pub(super) vlan_filter: bool,
+    /// Classes of traffic; 0 where they are not this function's to set.
+    pub(super) classes: u8,
     /// Unicast addresses that the vport keeps.
     pub(super) max_unicast: u32,
     /// Groups that the vport keeps.
@@ -121,6 +123,7 @@ impl EthCaps {
                     flow_table_nic_cap,
                     flow_table_properties_nic_receive.max_ft_level
                 )) >= LEVELS,
+            classes: general.classes,
             max_unicast: general.max_unicast,
             max_multicast: general.max_multicast,
         })

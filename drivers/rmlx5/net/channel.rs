@@ -57,6 +57,8 @@ pub(super) struct Shape {
     pub(super) keep_vlan: bool,
     /// Send queues state their inline mode.
     pub(super) inline_mode: bool,
+    /// WQEs hold the network header too, in which the card looks for the DSCP.
+    pub(super) inline_network: bool,
     /// Events of transmit rings.
     pub(super) tx_moderation: Moderation,
     /// Events of receive rings.
@@ -209,15 +211,7 @@ impl Channel {
         )?;
         let napi = Napi::new(netdev, Polled(work))?;
         let rx = RxRing::new(home, base, netdev, vector, shape)?;
-        let (tx, ring) = TxRing::new(
-            home,
-            base,
-            vector,
-            shape.log_tx,
-            shape.inline_mode,
-            shape.tx_moderation,
-            shape.tx_adaptive,
-        )?;
+        let (tx, ring) = TxRing::new(home, base, vector, shape)?;
         let receive_queue = rx.number();
         let (sent, received) = (tx.cq().handle(), rx.cq().handle());
         {

@@ -281,6 +281,7 @@ impl Face {
             } else {
                 caps.max_lso
             },
+            bridges: caps.classes != 0,
             watchdog: WATCHDOG,
         };
         let data = Data::new(device, caps, settings, spread, bell.clone())?;

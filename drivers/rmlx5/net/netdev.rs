@@ -15,6 +15,7 @@ use kernel::{
     time::Delta, //
 };
 use kernel_ext::net::{
+    dcb::Bridge,
     ethtool::Tools,
     loopback,
     queue::TxLocked,
@@ -33,6 +34,7 @@ use super::{
         Nurse,
         Shape, //
     },
+    dcb::Wishes,
     footing::Footing,
     lanes::{
         Lanes,
@@ -43,6 +45,11 @@ use super::{
         Pause, //
     },
     pmtu,
+    qos::{
+        self,
+        Traffic,
+        Trust, //
+    },
     slot::Slot,
     steering::Wanted,
     tir::KEY_LEN, //
@@ -121,6 +128,9 @@ pub(super) struct State {
     pub(super) settings: Settings,
     filter: Filter,
     pub(super) spread: Spread,
+    pub(super) wishes: Wishes,
+    /// What the port had counted of each priority when it was asked last.
+    pub(super) traffic: [Traffic; qos::COUNT],
     /// What the card's counter of frames without a WQE said last.
     missed: u32,
 }
@@ -185,6 +195,8 @@ impl Data {
                     ..Filter::default()
                 },
                 spread,
+                wishes: Wishes::NONE,
+                traffic: [Traffic::default(); qos::COUNT],
                 missed: 0,
             }),
             missed: Counter::default(),
@@ -204,6 +216,7 @@ impl Data {
             frame: settings.mtu + AROUND,
             keep_vlan: settings.keep_vlan,
             inline_mode: self.caps.vport_inline_mode,
+            inline_network: state.wishes.trust() == Trust::CodePoint,
             tx_moderation: settings.tx_moderation,
             rx_moderation: settings.rx_moderation,
             tx_adaptive: settings.tx_adaptive,
@@ -399,6 +412,7 @@ impl Data {
         if let Some(pause) = state.settings.pause {
             pfcc::set_pause(&self.device.cmd, pause)?;
         }
+        state.wishes.restore(&self.device.cmd)?;
         if netdev.is_running() {
             self.open(netdev, &mut state)?;
         }
@@ -414,6 +428,7 @@ pub(super) struct Ether;
 impl Driver for Ether {
     type Data = Data;
     const TOOLS: Option<Tools> = Some(Tools::of::<Self>());
+    const BRIDGE: Option<Bridge> = Some(Bridge::of::<Self>());
 
     fn open(netdev: &NetDevice, data: &Data) -> Result {
         let mut state = data.state.lock();

@@ -47,3 +47,24 @@ pub(super) fn set_pause(cmd: &Cmd, wanted: Pause) -> Result {
             .set_flag(field!(pfcc_reg, pptx), wanted.tx);
     })
 }
+
+/// Which priorities can be paused, a bit each. Sleeps.
+pub(super) fn priorities(cmd: &Cmd) -> Result<u8> {
+    let content = register::read::<ifc::pfcc_reg>(cmd, raw::MLX5_REG_PFCC, |register| {
+        register.set(field!(pfcc_reg, local_port), 1);
+    })?;
+    // CAST: 8 bits.
+    Ok(content.fields()?.get(field!(pfcc_reg, pfctx)) as u8)
+}
+
+/// Lets other priorities be paused, both ways. Sleeps.
+pub(super) fn set_priorities(cmd: &Cmd, enabled: u8) -> Result {
+    register::write::<ifc::pfcc_reg>(cmd, raw::MLX5_REG_PFCC, |register| {
+        register
+            .set(field!(pfcc_reg, local_port), 1)
+            .set(field!(pfcc_reg, pfctx), enabled.into())
+            .set(field!(pfcc_reg, pfcrx), enabled.into())
+            .set(field!(pfcc_reg, prio_mask_tx), 0xff)
+            .set(field!(pfcc_reg, prio_mask_rx), 0xff);
+    })
+}

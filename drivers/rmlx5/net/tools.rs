@@ -25,6 +25,10 @@ use super::{
         self,
         Pause, //
     },
+    qos::{
+        self,
+        Traffic, //
+    },
     selftest::{
         self,
         TESTS, //
@@ -47,7 +51,18 @@ const LOG_SHORTEST: u8 = 6;
 const MAX_PERIOD: u32 = 4095;
 
 type Rx = (&'static str, fn(&RxCounts) -> &Count);
+type Priority = (&'static str, &'static str, fn(&Traffic) -> u64);
 type Tx = (&'static str, fn(&TxCounts) -> &Count);
+
+/// Counters of a priority at the port, which is the whole card's.
+const PRIORITY: [Priority; 6] = [
+    ("rx", "bytes", |port| port.rx_bytes),
+    ("rx", "packets", |port| port.rx_packets),
+    ("rx", "pause", |port| port.rx_pause),
+    ("tx", "bytes", |port| port.tx_bytes),
+    ("tx", "packets", |port| port.tx_packets),
+    ("tx", "pause", |port| port.tx_pause),
+];
 
 /// Counters of a receive ring. Where the C driver has the same one, it has the same name.
 const RX: [Rx; 13] = [
@@ -103,6 +118,26 @@ fn place(data: &Data, index: usize) -> Option<(Place<'_>, usize)> {
         None => Some((Place::Sum, counter)),
         Some(ring) => Some((Place::Ring(data.slots.get(ring)?), counter)),
     }
+}
+
+/// Counters of all rings and their sums.
+fn of_rings(data: &Data) -> usize {
+    (data.slots.len() + 1) * (RX.len() + TX.len())
+}
+
+/// Priorities that the port counts for this function.
+fn priorities(data: &Data) -> usize {
+    match data.caps.classes {
+        0 => 0,
+        _ => qos::COUNT,
+    }
+}
+
+/// The priority that a counter behind those of rings is about; `None` for the one before them.
+fn of_priority(data: &Data, index: usize) -> Option<(usize, Priority)> {
+    let index = index.checked_sub(of_rings(data) + 1)?;
+    let counter = PRIORITY.get(index % PRIORITY.len())?;
+    Some((index / PRIORITY.len(), *counter))
 }
 
 fn value(slot: &Slot, counter: usize) -> u64 {
@@ -288,13 +323,27 @@ impl Ethtool for Ether {
         Ok(())
     }
 
+    fn recount(data: &Data) {
+        let mut state = data.state.lock();
+        data.recount(&mut state);
+        let asked = (0u8..8).take(priorities(data));
+        for (priority, counted) in asked.zip(&mut state.traffic) {
+            if let Ok(traffic) = qos::traffic(&data.device.cmd, priority) {
+                *counted = traffic;
+            }
+        }
+    }
+
     fn counters(data: &Data) -> usize {
-        (data.slots.len() + 1) * (RX.len() + TX.len()) + 1
+        of_rings(data) + 1 + priorities(data) * PRIORITY.len()
     }
 
     fn counter_name(data: &Data, index: usize, to: &mut dyn fmt::Write) -> fmt::Result {
         let Some((place, counter)) = place(data, index) else {
-            return to.write_str(MISSED);
+            return match of_priority(data, index) {
+                None => to.write_str(MISSED),
+                Some((priority, (way, name, _))) => write!(to, "{way}_prio{priority}_{name}"),
+            };
         };
         let (way, name) = match RX.get(counter) {
             Some((name, _)) => ("rx", *name),
@@ -316,11 +365,13 @@ impl Ethtool for Ether {
                 .slots
                 .iter()
                 .fold(0, |sum: u64, slot| sum.wrapping_add(value(slot, counter))),
-            None => {
-                let mut state = data.state.lock();
-                data.recount(&mut state);
-                data.missed.get()
-            }
+            None => match of_priority(data, index) {
+                None => data.missed.get(),
+                Some((priority, (_, _, of))) => {
+                    let state = data.state.lock();
+                    state.traffic.get(priority).map_or(0, of)
+                }
+            },
         }
     }
 }

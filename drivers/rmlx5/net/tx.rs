@@ -39,6 +39,7 @@ use mlx5_hw::ring::Counter;
 
 use super::{
     base::Base,
+    channel::Shape,
     cq::Completions,
     gauge::Gauge,
     sent::{
@@ -59,7 +60,6 @@ use super::{
     }, //
 };
 use crate::{
-    cq::Moderation,
     home::Home,
     record::Record,
     uar::Uar, //
@@ -71,6 +71,8 @@ const SEND: usize = 1;
 const REGISTER: usize = 0;
 /// Bytes that the card needs to see of a frame.
 const ETHERNET_HEADER: u32 = 14;
+/// With a tag and an IPv6 header.
+const NETWORK_HEADERS: u32 = ETHERNET_HEADER + 4 + 40;
 /// Longest headers of a packet to be cut: a TCP header behind IPv6 with extensions.
 const MAX_HEADERS: u32 = 256;
 
@@ -86,9 +88,13 @@ pub(super) struct TxRing {
     tail: Counter,
     /// Doorbell of posted WQEs that the card does not know of, and where the last of them is.
     pending: Option<(u64, usize)>,
+    /// Blocks in use at most while the longest WQE still fits.
+    limit: u32,
     /// Segments of a WQE at most.
     max_segments: usize,
     lkey: u32,
+    /// Bytes that the card sees of a frame, if it is as long.
+    shown: u32,
     uar: Arc<Uar>,
     register: usize,
     /// Nothing is posted any more.
@@ -96,25 +102,29 @@ pub(super) struct TxRing {
 }
 
 impl TxRing {
-    /// Makes a ring of `1 << log` blocks on completion vector `vector`. Sleeps.
+    /// Makes a ring of `1 << shape.log_tx` blocks on completion vector `vector`. Sleeps.
     pub(super) fn new(
         home: &Home,
         base: &Base,
         vector: u16,
-        log: u8,
-        inline_mode: bool,
-        moderation: Moderation,
-        adaptive: bool,
+        shape: &Shape,
     ) -> Result<(TxDone, Self)> {
+        let log = shape.log_tx;
         let device = home.device();
         let caps = device.caps()?;
         let uar = device.uar()?;
         let register = Uar::register(REGISTER, caps.log_bf_register)?;
-        let cq = Completions::new(home, vector, log, moderation, adaptive.then_some(Way::Send))?;
+        let cq = Completions::new(
+            home,
+            vector,
+            log,
+            shape.tx_moderation,
+            shape.tx_adaptive.then_some(Way::Send),
+        )?;
         let entries = 1usize.checked_shl(log.into()).ok_or(EINVAL)?;
         let pieces = entries * (BLOCK / SEGMENT);
         let (sender, finisher) = inflight::ring(&device.pdev, entries, pieces)?;
-        let sq = Sq::new(home, base, cq.number(), log, inline_mode)?;
+        let sq = Sq::new(home, base, cq.number(), log, shape.inline_mode)?;
         let max_segments = (usize::from(caps.max_send_wqe) / SEGMENT).min(MAX_SEGMENTS);
         let gauge = Gauge {
             head: Atomic::new(0),
@@ -123,6 +133,7 @@ impl TxRing {
             // CAST: at most 16.
             longest: (max_segments * SEGMENT).div_ceil(BLOCK) as u32,
         };
+        let limit = gauge.blocks.saturating_sub(gauge.longest);
         let gauge = Arc::new(gauge, GFP_KERNEL)?;
         let done = TxDone {
             flight: finisher,
@@ -139,8 +150,13 @@ impl TxRing {
             head: Counter::default(),
             tail: Counter::default(),
             pending: None,
+            limit,
             max_segments,
             lkey: base.lkey(),
+            shown: match shape.inline_network {
+                true => NETWORK_HEADERS,
+                false => ETHERNET_HEADER,
+            },
             uar,
             register,
             broken: false,
@@ -187,11 +203,11 @@ impl TxRing {
 
     /// Whether the longest WQE fits. Looks at the other end only when it does not as far as is known.
     fn fits(&mut self) -> bool {
-        if self.gauge.free(self.head, self.tail) >= self.gauge.longest {
+        if self.head.since(self.tail) <= self.limit {
             return true;
         }
         self.tail = self.gauge.tail();
-        self.gauge.free(self.head, self.tail) >= self.gauge.longest
+        self.head.since(self.tail) <= self.limit
     }
 
     /// Stops the queue, unless room has come meanwhile; whether it is stopped.
@@ -220,7 +236,10 @@ impl TxRing {
     /// Posts a packet and says how many bytes go over the wire; `None` when it was dropped.
     fn post(&mut self, mut skb: SkBuff, counts: &TxCounts) -> Option<u32> {
         let gso = skb.gso();
-        let headers = gso.map_or(ETHERNET_HEADER, |gso| gso.headers);
+        let headers = match gso {
+            Some(gso) => gso.headers,
+            None => skb.linear_len().min(self.shown).max(ETHERNET_HEADER),
+        };
         let wants = skb.wants();
         let tag = wants.tag;
         let tag_len = if tag.is_some() { 4 } else { 0 };

@@ -8,6 +8,7 @@ use pin_init::PinInit;
 use rmlx5_bindings as bindings;
 
 use super::{
+    dcb::Bridge,
     ethtool::{self, Tools},
     ops::Table,
     queue::TxLocked,
@@ -388,6 +389,9 @@ pub trait Driver: Sized + 'static {
     /// What answers `ethtool`, if anything does.
     const TOOLS: Option<Tools> = None;
 
+    /// What answers `dcb`, where [`Config::bridges`] says that the device does.
+    const BRIDGE: Option<Bridge> = None;
+
     /// The interface goes up.
     fn open(device: &NetDevice, data: &Self::Data) -> Result;
 
@@ -463,6 +467,8 @@ pub struct Config {
     pub vlan_features: Features,
     /// Bytes the hardware cuts into segments at most.
     pub max_gso: u32,
+    /// The device has classes of traffic; see [`super::dcb`].
+    pub bridges: bool,
     /// How long a queue may be stuck.
     pub watchdog: Delta,
 }
@@ -535,6 +541,9 @@ impl<D: Driver> Registration<D> {
             bindings::set_netdev_dev(raw, parent.as_raw_device());
             (*raw).netdev_ops = Table::<D>::OPS;
             (*raw).ethtool_ops = ethtool::raw(D::TOOLS);
+            if let (true, Some(bridge)) = (config.bridges, D::BRIDGE) {
+                (*raw).dcbnl_ops = bridge.0;
+            }
             (*raw).min_mtu = config.min_mtu;
             (*raw).max_mtu = config.max_mtu;
             (*raw).watchdog_timeo = watchdog;

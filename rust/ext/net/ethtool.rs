@@ -118,6 +118,9 @@ pub trait Ethtool: Driver {
     /// Spreads in another way. The entries of a table are below the number of channels in use.
     fn set_spread(device: &NetDevice, data: &Self::Data, spread: &Spread<'_>) -> Result;
 
+    /// Counters are going to be read: the moment to ask the hardware for those that it keeps. Sleeps.
+    fn recount(data: &Self::Data);
+
     /// How many counters there are.
     fn counters(data: &Self::Data) -> usize;
 
@@ -421,6 +424,7 @@ impl<D: Ethtool> Table<D> {
     ) {
         // SAFETY: The core passes a device of this driver and the number of values it made room for.
         let ((_, data), room) = unsafe { (Self::parts(raw), (*stats).n_stats) };
+        D::recount(data);
         // CAST: `usize` has 64 bits here.
         for index in 0..D::counters(data).min(room as usize) {
             // SAFETY: There is room for that many values.
