@@ -218,6 +218,14 @@ pub(crate) struct Caps {
     pub(crate) cq_moderation: bool,
     /// CQs can ignore overruns.
     pub(crate) cq_overrun_ignore: bool,
+    /// QPs can keep datagrams to a group from coming back.
+    pub(crate) block_multicast_loopback: bool,
+    /// Memory windows work.
+    pub(crate) memory_windows: bool,
+    /// Extended reliable connections work.
+    pub(crate) xrc: bool,
+    /// Requests can change whether a key allows atomics.
+    pub(crate) umr_atomic: bool,
     /// 0 or 1: whether CQEs can carry a user index.
     pub(crate) cqe_version: u8,
     /// 8-byte atomics work.
@@ -467,6 +475,10 @@ impl Caps {
             cq_resize: general.flag(field!(cmd_hca_cap, cq_resize)),
             cq_moderation: general.flag(field!(cmd_hca_cap, cq_moderation)),
             cq_overrun_ignore: general.flag(field!(cmd_hca_cap, cq_oi)),
+            block_multicast_loopback: general.flag(field!(cmd_hca_cap, block_lb_mc)),
+            memory_windows: general.flag(field!(cmd_hca_cap, imaicl)),
+            xrc: general.flag(field!(cmd_hca_cap, xrc)),
+            umr_atomic: !general.flag(field!(cmd_hca_cap, umr_modify_atomic_disabled)),
             cqe_version: clamp8(general.get(field!(cmd_hca_cap, cqe_version)), 1),
             atomic: atomic_works,
             atomic_host_order: atomic.as_ref().is_some_and(|atomic| {

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Cq,
     Qp,
     Channel,
+    /// Domain of extended reliable connections.
+    Xrcd,
     /// Shared receive queue.
     Srq,
     /// Send queue of the network interface.
@@ -36,7 +38,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their counters.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Device,
         Self::Buffer,
         Self::Page,
@@ -48,6 +50,7 @@ impl Kind {
         Self::Cq,
         Self::Qp,
         Self::Channel,
+        Self::Xrcd,
         Self::Srq,
         Self::Sq,
         Self::Rq,
@@ -67,6 +70,7 @@ impl Kind {
             Self::Cq => "cq",
             Self::Qp => "qp",
             Self::Channel => "channel",
+            Self::Xrcd => "xrcd",
             Self::Srq => "srq",
             Self::Sq => "sq",
             Self::Rq => "rq",

@@ -20,6 +20,8 @@ mod qp;
 mod revoke;
 mod srq;
 mod verbs;
+mod window;
+mod xrcd;
 
 use core::fmt;
 
@@ -78,7 +80,9 @@ use crate::{
         Identity,
         Port, //
     },
-    recovery::Participant, //
+    recovery::Participant,
+    umr::Umr,
+    xrc::Anchors, //
 };
 
 /// OUI of the maker, as the C driver reports it. Source: QUERY_ADAPTER `ieee_vendor_id`.
@@ -94,6 +98,11 @@ const SRQ_HEAD: u32 = 16;
 /// The device can tell: `IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT`, `..._SYS_IMAGE_GUID` and
 /// `..._RC_RNR_NAK_GEN` of include/uapi/rdma/ib_user_verbs.h.
 const CAP_FLAGS: u64 = 1 << 10 | 1 << 11 | 1 << 12;
+/// There are memory windows, those of type 2 tied to QPs: `IB_UVERBS_DEVICE_MEM_WINDOW` and
+/// `..._MEM_WINDOW_TYPE_2B`, the same place.
+const WINDOWS: u64 = 1 << 17 | 1 << 24;
+/// `IB_UVERBS_DEVICE_XRC`, the same place.
+const XRC: u64 = 1 << 20;
 /// Most bytes that the length of a scatter entry can say (0 means it). Source: `mlx5_wqe_data_seg`.
 const DATA_SEGMENT_BYTES: u64 = 1 << 31;
 
@@ -141,6 +150,17 @@ impl Limits {
     }
 }
 
+fn cap_flags(caps: &Caps) -> u64 {
+    let mut flags = CAP_FLAGS;
+    if caps.memory_windows {
+        flags |= WINDOWS;
+    }
+    if caps.xrc {
+        flags |= XRC;
+    }
+    flags
+}
+
 /// What the callbacks work on.
 pub(crate) struct Data {
     device: Arc<Device>,
@@ -152,6 +172,10 @@ pub(crate) struct Data {
     events: Arc<Events>,
     /// Takes doorbell pages away after a reset.
     revoker: Arc<Revoker>,
+    /// Changes keys in place.
+    umr: Umr,
+    /// What the queues of extended reliable connections hang on.
+    anchors: Anchors,
     /// Lines about what users may not have.
     complaints: Limit,
 }
@@ -236,12 +260,17 @@ impl Driver for Verbs {
                 .max_qp
                 .saturating_mul(1 << caps.log_max_responder_depth),
             atomic: caps.atomic && caps.atomic_host_order,
-            device_cap_flags: CAP_FLAGS,
+            device_cap_flags: cap_flags(&caps),
             max_srq: limits.max_srq,
             max_srq_wr: limits.max_srq_wr,
             max_srq_sge: limits.max_srq_sge,
             // CAST, below: a number that user space takes for signed.
             max_ah: i32::MAX as u32,
+            max_mw: if caps.memory_windows {
+                1 << caps.log_max_mkey
+            } else {
+                0
+            },
             max_mcast_grp: 1 << caps.log_max_multicast,
             max_mcast_qp_attach: caps.max_multicast_qps,
             max_total_mcast_qp_attach: caps
@@ -393,6 +422,8 @@ impl Face {
             gids: gids.clone(),
             events: events.clone(),
             revoker: revoker.clone(),
+            umr: Umr::new()?,
+            anchors: Anchors::new()?,
             complaints: Limit::default(),
         };
         // The core fills the table while it registers the device; the card hears of it when this joins.

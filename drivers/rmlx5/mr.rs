@@ -65,6 +65,17 @@ impl Access {
     };
 }
 
+impl Access {
+    /// Writes the rights to the context of a key.
+    pub(crate) fn fill(self, mkc: &mut Mut<'_, ifc::mkc>) {
+        mkc.set_flag(field!(mkc, lw), self.local_write)
+            .set_flag(field!(mkc, lr), true)
+            .set_flag(field!(mkc, rw), self.remote_write)
+            .set_flag(field!(mkc, rr), self.remote_read)
+            .set_flag(field!(mkc, a), self.remote_atomic);
+    }
+}
+
 /// The memory behind a key.
 #[derive(Clone, Copy)]
 enum Pages<'a> {
@@ -93,6 +104,11 @@ impl Pages<'_> {
         self.count().div_ceil(2)
     }
 
+    /// Keys of users can be changed by requests of the driver.
+    fn is_changeable(self) -> bool {
+        matches!(self, Self::User(..))
+    }
+
     fn write(self, list: &mut [u8]) -> Result {
         match self {
             Self::Own(buf) => buf.write_pas(list)?,
@@ -114,7 +130,7 @@ impl Pages<'_> {
 /// A translation entry may be read and written. Source: `MLX5_MTT_PRESENT...`, low bits of an MTT.
 const MTT_READ_WRITE: u8 = 3;
 /// Key for every QP of the domain.
-const ANY_QP: u32 = 0xff_ffff;
+pub(crate) const ANY_QP: u32 = 0xff_ffff;
 
 struct CreateMkey<'a> {
     pages: Pages<'a>,
@@ -147,11 +163,7 @@ impl Command for CreateMkey<'_> {
                 field!(mkc, access_mode_1_0),
                 raw::MLX5_MKC_ACCESS_MODE_MTT.into(),
             )
-            .set_flag(field!(mkc, lw), self.access.local_write)
-            .set_flag(field!(mkc, lr), true)
-            .set_flag(field!(mkc, rw), self.access.remote_write)
-            .set_flag(field!(mkc, rr), self.access.remote_read)
-            .set_flag(field!(mkc, a), self.access.remote_atomic)
+            .set_flag(field!(mkc, umr_en), self.pages.is_changeable())
             .set(field!(mkc, qpn), ANY_QP.into())
             .set(field!(mkc, mkey_7_0), self.low.into())
             .set(field!(mkc, pd), self.pd.into())
@@ -159,6 +171,7 @@ impl Command for CreateMkey<'_> {
             .set(field!(mkc, len), self.len)
             .set(field!(mkc, translations_octword_size), octwords)
             .set(field!(mkc, log_page_size), self.pages.log_size().into());
+            self.access.fill(mkc);
         });
         self.pages
             .write(input.raw(span!(create_mkey_in, klm_pas_mtt)))
@@ -192,6 +205,44 @@ impl Command for CreatePhysicalMkey {
             .set_flag(field!(mkc, length64), true)
             .set(field!(mkc, qpn), ANY_QP.into())
             .set(field!(mkc, pd), self.pd.into());
+        });
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_mkey_out, mkey_index)))
+    }
+}
+
+/// A key that a request of a QP binds to a part of a region: a memory window. Source: `mlx5_ib_alloc_mw`
+/// in ib/mr.c.
+struct CreateWindow {
+    pd: u32,
+    octwords: u32,
+    invalidated_by_remote: bool,
+    low: u8,
+}
+
+impl Command for CreateWindow {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
+    type In = ifc::create_mkey_in;
+    type Out = ifc::create_mkey_out;
+    type Output = u32;
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
+            mkc.set_flag(field!(mkc, free), true)
+                .set(
+                    field!(mkc, access_mode_1_0),
+                    raw::MLX5_MKC_ACCESS_MODE_KLMS.into(),
+                )
+                .set_flag(field!(mkc, umr_en), true)
+                .set_flag(field!(mkc, lr), true)
+                .set_flag(field!(mkc, en_rinval), self.invalidated_by_remote)
+                .set(field!(mkc, translations_octword_size), self.octwords.into())
+                .set(field!(mkc, qpn), ANY_QP.into())
+                .set(field!(mkc, mkey_7_0), self.low.into())
+                .set(field!(mkc, pd), self.pd.into());
         });
         Ok(())
     }
@@ -270,6 +321,31 @@ impl Mr {
         Ok(Self {
             key: index << 8 | u32::from(low),
             start,
+            _counted: Counted::new(Kind::Mkey),
+        })
+    }
+
+    /// A memory window of `pieces` pieces, bound to nothing. `type2`: bound by requests with a key of the
+    /// program's choice, and given up by those of the other end, too. `low` as for [`Mr::create`].
+    ///
+    /// Sleeps. `ENOMEM` when there are no more keys.
+    pub(crate) fn window(
+        cmd: &Cmd,
+        pd: u32,
+        pieces: u8,
+        type2: bool,
+        low: u8,
+    ) -> Result<Self, CmdError> {
+        let index = cmd.exec(&CreateWindow {
+            pd,
+            // A piece is an octoword; requests write them by fours.
+            octwords: u32::from(pieces.max(1)).next_multiple_of(4),
+            invalidated_by_remote: type2,
+            low,
+        })?;
+        Ok(Self {
+            key: index << 8 | u32::from(low),
+            start: 0,
             _counted: Counted::new(Kind::Mkey),
         })
     }

@@ -71,6 +71,8 @@ pub(crate) enum Service {
     Rc,
     /// Unreliable datagrams: those that carry this Q_Key come in.
     Ud { qkey: u32 },
+    /// Requests that change memory keys; no packets.
+    Umr,
 }
 
 impl Service {
@@ -79,14 +81,21 @@ impl Service {
         match self {
             Self::Rc => raw::MLX5_QP_ST_RC,
             Self::Ud { .. } => raw::MLX5_QP_ST_UD,
+            Self::Umr => raw::MLX5_QP_ST_REG_UMR,
         }
     }
 
-    /// log2 of the WQEBBs of a send WQE. The address vector of a datagram needs a second one.
+    /// Whether it has a receive queue.
+    const fn receives(self) -> bool {
+        !matches!(self, Self::Umr)
+    }
+
+    /// log2 of the WQEBBs of a send WQE. The address vector of a datagram needs a second one, and so does
+    /// the context of a key.
     const fn log_blocks(self) -> u8 {
         match self {
             Self::Rc => 0,
-            Self::Ud { .. } => 1,
+            Self::Ud { .. } | Self::Umr => 1,
         }
     }
 }
@@ -102,8 +111,13 @@ impl QpRing {
     /// Allocates the queues. Sleeps.
     pub(crate) fn new(dev: &Device<Bound>, node: Node, log: u8, service: Service) -> Result<Self> {
         let entries = Ring::new(log).ok_or(EINVAL)?.entries() as usize;
+        let receive = if service.receives() {
+            RECV_WQE_BYTES
+        } else {
+            0
+        };
         let bytes = entries
-            .checked_mul(RECV_WQE_BYTES + (SEND_WQE_BYTES << service.log_blocks()))
+            .checked_mul(receive + (SEND_WQE_BYTES << service.log_blocks()))
             .ok_or(EINVAL)?;
         Ok(Self {
             buf: Buf::new(dev, node, bytes)?,
@@ -118,7 +132,11 @@ impl QpRing {
     }
 
     fn send_offset(&self) -> usize {
-        RECV_WQE_BYTES << self.log
+        if self.service.receives() {
+            RECV_WQE_BYTES << self.log
+        } else {
+            0
+        }
     }
 }
 
@@ -140,11 +158,16 @@ struct CreateQp<'a> {
     /// log2 of the WQEBBs of the send queue, if there is one.
     log_send: Option<u8>,
     uar: u32,
-    pd: u32,
+    /// `None`: the device gets to know it with the first transition.
+    pd: Option<u32>,
     /// CQs of sends and of receives.
     cqns: (u32, u32),
     record: u64,
     user_index: Option<u32>,
+    /// XRC domain and its SRQ, for XRC.
+    xrc: Option<(u32, u32)>,
+    /// Datagrams to a group do not come back to whoever sent them.
+    no_multicast_loopback: bool,
 }
 
 impl Command for CreateQp<'_> {
@@ -164,11 +187,20 @@ impl Command for CreateQp<'_> {
                     field!(qpc, pm_state),
                     raw::MLX5_QPC_PM_STATE_MIGRATED.into(),
                 )
-                .set(field!(qpc, pd), self.pd.into())
                 .set(field!(qpc, uar_page), self.uar.into())
                 .set(field!(qpc, cqn_snd), self.cqns.0.into())
                 .set(field!(qpc, cqn_rcv), self.cqns.1.into())
                 .set(field!(qpc, dbr_addr), self.record);
+            match self.pd {
+                Some(pd) => qpc.set(field!(qpc, pd), pd.into()),
+                // Source: `create_kernel_qp` in ib/qp.c.
+                None => qpc.set_flag(field!(qpc, latency_sensitive), true),
+            };
+            qpc.set_flag(field!(qpc, block_lb_mc), self.no_multicast_loopback);
+            if let Some((xrcdn, srqn)) = self.xrc {
+                qpc.set(field!(qpc, xrcd), xrcdn.into())
+                    .set(field!(qpc, srqn_rmpn_xrqn), srqn.into());
+            }
             match self.receives {
                 Receives::Own { log, log_stride } => qpc
                     .set(field!(qpc, rq_type), raw::MLX5_NON_ZERO_RQ.into())
@@ -274,16 +306,21 @@ impl Qp {
         let command = CreateQp {
             service: ring.service.code(),
             memory: Some(Memory::Own(&ring.buf)),
-            receives: Receives::Own {
-                log: ring.log,
-                log_stride: LOG_RECV_WQE,
+            receives: match ring.service.receives() {
+                true => Receives::Own {
+                    log: ring.log,
+                    log_stride: LOG_RECV_WQE,
+                },
+                false => Receives::Nowhere,
             },
             log_send: Some(ring.log_blocks()),
             uar: config.doorbell.uar_index(),
-            pd: config.pd,
+            pd: (ring.service != Service::Umr).then_some(config.pd),
             cqns: (config.cqn, config.cqn),
             record,
             user_index: (config.cqe_version != 0).then_some(NO_USER_INDEX),
+            xrc: None,
+            no_multicast_loopback: false,
         };
         match cmd.exec(&command) {
             Ok(number) => Ok(Self {

@@ -73,9 +73,11 @@ mod sq;
 mod srq;
 mod sysfs;
 mod uar;
+mod umr;
 mod wc;
 mod worker;
 mod wq;
+mod xrc;
 
 #[pin_data]
 struct Module {

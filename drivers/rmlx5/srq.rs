@@ -2,7 +2,10 @@
 //! Shared receive queues that a process posts to.
 //!
 //! With ISSI 1 the hardware object is a receive memory pool (RMP); its number is what QPs and events
-//! name. Source: ib/srq_cmd.c.
+//! name. Those of extended reliable connections are objects of their own, in [`xrc`]. Source:
+//! ib/srq_cmd.c.
+
+mod xrc;
 
 use kernel::prelude::*;
 use mlx5_hw::{
@@ -16,6 +19,15 @@ use mlx5_hw::{
     span, //
 };
 
+use self::xrc::{
+    ArmXrcSrq,
+    QueryXrcSrq, //
+};
+pub(crate) use self::xrc::{
+    CreateXrcSrq,
+    DestroyXrcSrq,
+    Xrc, //
+};
 use crate::{
     buf::{
         user::{
@@ -137,11 +149,14 @@ pub(crate) struct Config {
     pub(crate) log_entries: u8,
     /// log2 of the bytes of each.
     pub(crate) log_stride: u8,
+    /// For extended reliable connections.
+    pub(crate) xrc: Option<Xrc>,
 }
 
 /// A user's SRQ of the current device generation.
 pub(crate) struct UserSrq {
     number: u32,
+    is_xrc: bool,
     buf: UserBuf,
     record: UserRecord,
     _counted: Counted,
@@ -155,14 +170,24 @@ impl UserSrq {
         buf: UserBuf,
         record: UserRecord,
     ) -> Result<Self, CmdError> {
-        let created = cmd.exec(&CreateRmp {
-            config,
-            memory: Memory::User(&buf),
-            record: record.address(),
-        });
+        let memory = Memory::User(&buf);
+        let created = match config.xrc {
+            None => cmd.exec(&CreateRmp {
+                config,
+                memory,
+                record: record.address(),
+            }),
+            Some(xrc) => cmd.exec(&CreateXrcSrq {
+                config,
+                xrc,
+                memory,
+                record: record.address(),
+            }),
+        };
         match created {
             Ok(number) => Ok(Self {
                 number,
+                is_xrc: config.xrc.is_some(),
                 buf,
                 record,
                 _counted: Counted::new(Kind::Srq),
@@ -181,24 +206,30 @@ impl UserSrq {
 
     /// Asks for one event when fewer than `limit` receives are left. Sleeps.
     pub(crate) fn arm(&self, cmd: &Cmd, limit: u16) -> Result<(), CmdError> {
-        cmd.exec(&ArmRmp {
-            number: self.number,
-            limit,
-        })
+        let number = self.number;
+        match self.is_xrc {
+            false => cmd.exec(&ArmRmp { number, limit }),
+            true => cmd.exec(&ArmXrcSrq { number, limit }),
+        }
     }
 
     /// The limit that is armed; 0: none. Sleeps.
     pub(crate) fn limit(&self, cmd: &Cmd) -> Result<u16, CmdError> {
-        cmd.exec(&QueryRmp {
-            number: self.number,
-        })
+        let number = self.number;
+        match self.is_xrc {
+            false => cmd.exec(&QueryRmp { number }),
+            true => cmd.exec(&QueryXrcSrq { number }),
+        }
     }
 
     /// Destroys the SRQ. Memory that the device may still use is not freed.
     pub(crate) fn destroy(self, cmd: &Cmd) {
-        if let Err(error) = cmd.exec(&DestroyRmp {
-            number: self.number,
-        }) {
+        let number = self.number;
+        let destroyed = match self.is_xrc {
+            false => cmd.exec(&DestroyRmp { number }),
+            true => cmd.exec(&DestroyXrcSrq { number }),
+        };
+        if let Err(error) = destroyed {
             leak_if_in_doubt(&error, (self.buf, self.record));
         }
     }

@@ -315,8 +315,9 @@ pub(super) fn parse_modify_qp(udata: &Udata<'_>) -> Result {
     }
 }
 
-/// The buffers of an SRQ that a library wants. `EINVAL` for signatures.
-pub(super) fn parse_create_srq(udata: &Udata<'_>) -> Result<Buffers> {
+/// The buffers of an SRQ that a library wants, and what CQEs of an XRC SRQ are to name it by. `EINVAL`
+/// for signatures.
+pub(super) fn parse_create_srq(udata: &Udata<'_>) -> Result<(Buffers, u32)> {
     use raw::mlx5_ib_create_srq as Layout;
     const MINIMUM: usize = wire!(mlx5_ib_create_srq, reserved0).offset();
     let request: [u8; size_of::<Layout>()] = udata.request(MINIMUM)?;
@@ -327,10 +328,46 @@ pub(super) fn parse_create_srq(udata: &Udata<'_>) -> Result<Buffers> {
     {
         return Err(EINVAL);
     }
-    Ok(Buffers {
+    let buffers = Buffers {
         queue: read(wire!(mlx5_ib_create_srq, buf_addr)),
         record: read(wire!(mlx5_ib_create_srq, db_addr)),
-    })
+    };
+    // CAST: 32 bits wide.
+    Ok((buffers, read(wire!(mlx5_ib_create_srq, uidx)) as u32))
+}
+
+/// How many pieces of memory a window is to have; 0: one. `EOPNOTSUPP` for what is reserved.
+pub(super) fn parse_alloc_mw(udata: &Udata<'_>) -> Result<u8> {
+    use raw::mlx5_ib_alloc_mw as Layout;
+    // The library sends nothing for a window of one piece.
+    if udata.request_len() == 0 {
+        return Ok(1);
+    }
+    let request: [u8; size_of::<Layout>()] = udata.request(size_of::<Layout>())?;
+    let read = |member| get::<Layout>(&request, member);
+    if read(wire!(mlx5_ib_alloc_mw, comp_mask)) != 0
+        || read(wire!(mlx5_ib_alloc_mw, reserved1)) != 0
+        || read(wire!(mlx5_ib_alloc_mw, reserved2)) != 0
+    {
+        return Err(EOPNOTSUPP);
+    }
+    // CAST: 8 bits wide.
+    Ok(read(wire!(mlx5_ib_alloc_mw, num_klms)) as u8)
+}
+
+/// Answers the creation of a window: a mask without bits and the length of the answer, where there is
+/// room for both.
+pub(super) fn answer_alloc_mw(udata: &mut Udata<'_>) -> Result {
+    const RESPONSE: usize = 8;
+    if udata.response_len() < RESPONSE {
+        return Ok(());
+    }
+    let mut bytes = [0u8; RESPONSE];
+    if let Some(length) = bytes.last_chunk_mut::<4>() {
+        // CAST: 8.
+        *length = (RESPONSE as u32).to_ne_bytes();
+    }
+    udata.respond_bytes(&bytes)
 }
 
 /// Answers the creation of a CQ (`mlx5_ib_create_cq_resp`), an SRQ or a domain: all begin with the

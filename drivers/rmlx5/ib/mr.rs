@@ -25,13 +25,13 @@ use super::{
 };
 use crate::{
     home::Home,
-    mr, //
+    mr,
+    umr::Change, //
 };
 
 /// Page sizes that a key can have: 4 KiB to 2 GiB.
 const PAGE_SIZES: usize = 0xffff_f000;
-/// What a region can allow. Windows are bound by requests that the device refuses; addresses may
-/// count from anywhere.
+/// What a region can allow. Addresses may count from anywhere.
 const KNOWN: Access = Access::LOCAL_WRITE
     .or(Access::REMOTE_WRITE)
     .or(Access::REMOTE_READ)
@@ -42,10 +42,17 @@ const KNOWN: Access = Access::LOCAL_WRITE
 /// The free byte of the next key: keys of regions that are gone stay invalid for long.
 static NEXT_BYTE: Atomic<u32> = Atomic::new(0);
 
+/// The free byte of a new key.
+pub(super) fn next_byte() -> u8 {
+    // CAST: the low byte.
+    NEXT_BYTE.fetch_add(1, Relaxed) as u8
+}
+
 /// The driver's part of a user's region.
 pub(crate) struct Region {
     home: Home,
-    access: Access,
+    /// [`Access::bits`]; what a change in place changes.
+    access: Atomic<u32>,
     key: Option<mr::Mr>,
     /// Unpinned when no key needs it any more.
     memory: Option<Arc<Memory>>,
@@ -58,9 +65,9 @@ struct Memory {
 }
 
 impl Region {
-    /// What it was registered with.
+    /// What it allows.
     pub(super) fn access(&self) -> Access {
-        self.access
+        Access::from_bits(self.access.load(Relaxed))
     }
 }
 
@@ -92,23 +99,25 @@ fn check(data: &Data, access: Access) -> Result {
     Ok(())
 }
 
+fn rights(access: Access) -> mr::Access {
+    mr::Access {
+        local_write: access.local_write(),
+        remote_write: access.remote_write(),
+        remote_read: access.remote_read(),
+        remote_atomic: access.remote_atomic(),
+    }
+}
+
 /// Makes a key for `memory`.
 fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<Region> {
     let home = new.context().payload().home()?.clone();
-    let access = mr::Access {
-        local_write: new.access.local_write(),
-        remote_write: new.access.remote_write(),
-        remote_read: new.access.remote_read(),
-        remote_atomic: new.access.remote_atomic(),
-    };
     let key = mr::Mr::register(
         &data.device.cmd,
         new.pd().payload().number()?,
         (&memory.umem, memory.page),
         new.virt,
-        access,
-        // CAST: the low byte.
-        NEXT_BYTE.fetch_add(1, Relaxed) as u8,
+        rights(new.access),
+        next_byte(),
     );
     let key = match key {
         Ok(key) => key,
@@ -131,7 +140,7 @@ fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<
     new.set_keys(key.key(), key.key());
     Ok(Region {
         home,
-        access: new.access,
+        access: Atomic::new(new.access.bits()),
         key: Some(key),
         memory: Some(memory),
     })
@@ -149,21 +158,41 @@ pub(super) fn register(data: &Data, new: &mut NewMr<'_, Verbs>) -> Result<Region
     make(data, new, memory)
 }
 
-/// Makes the region that takes the place of `old`.
+/// What a request can change at a key.
+const CHANGEABLE: Access = Access::LOCAL_WRITE
+    .or(Access::REMOTE_WRITE)
+    .or(Access::REMOTE_READ)
+    .or(Access::REMOTE_ATOMIC);
+
+/// Makes the region that takes the place of `old`, or changes `old` in place, which then keeps its key:
+/// that works as long as the memory is the same. Source: `mlx5_ib_rereg_user_mr` in ib/mr.c.
 pub(super) fn reregister(
     data: &Data,
     old: Mr<'_, Region>,
     new: &mut NewMr<'_, Verbs>,
     what: Reregister,
-) -> Result<Region> {
-    match what {
-        Reregister::Other => register(data, new),
-        Reregister::Same => {
-            check(data, new.access)?;
-            let old = old.payload();
-            let memory = old.memory.as_ref().ok_or(EINVAL)?;
-            memory.umem.check_access(new.access)?;
-            make(data, new, memory.clone())
-        }
+) -> Result<Option<Region>> {
+    if let Reregister::Other = what {
+        return register(data, new).map(Some);
     }
+    check(data, new.access)?;
+    let old = old.payload();
+    old.home.alive()?;
+    let memory = old.memory.as_ref().ok_or(EINVAL)?;
+    memory.umem.check_access(new.access)?;
+    let key = old.key.as_ref().ok_or(EIO)?.key();
+    let changed = old.access().differs(new.access);
+    let atomic = data.device.caps()?.umr_atomic;
+    if !changed.is_within(CHANGEABLE) || changed.remote_atomic() && !atomic {
+        return make(data, new, memory.clone()).map(Some);
+    }
+    let change = Change {
+        key,
+        pd: new.pd().payload().number()?,
+        access: rights(new.access),
+        atomic,
+    };
+    data.umr.change(&data.device, &change)?;
+    old.access.store(new.access.bits(), Relaxed);
+    Ok(None)
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! QPs of users: making them. Changing them is in [`modify`], asking for them in [`query`].
 
+mod ends;
 pub(super) mod modify;
 pub(super) mod query;
+pub(super) mod target;
 
 use kernel::{
     new_mutex,
@@ -22,6 +24,7 @@ use kernel_ext::rdma::{
     Udata, //
 };
 
+use self::ends::Ends;
 use super::{
     abi,
     context,
@@ -37,7 +40,8 @@ use crate::{
         Config,
         Transport,
         UserQp, //
-    }, //
+    },
+    xrc::Anchor, //
 };
 
 /// log2 of the bytes of a send WQEBB.
@@ -46,6 +50,9 @@ const LOG_BLOCK: u32 = 6;
 const LOG_ENTRY: u32 = 4;
 /// The user index that means none. Source: `MLX5_IB_DEFAULT_UIDX` in ib/mlx5_ib.h.
 const NO_USER_INDEX: u32 = 0xff_ffff;
+
+/// `IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK` of include/rdma/ib_verbs.h.
+const NO_MULTICAST_LOOPBACK: u32 = 1 << 1;
 
 /// The driver's part of a user's QP.
 pub(crate) struct Pair {
@@ -57,6 +64,8 @@ pub(crate) struct Pair {
     signals_all: bool,
     inner: Pin<KBox<Mutex<Inner>>>,
     register: Option<Register>,
+    /// What an XRC QP names in its context.
+    _anchor: Option<Arc<Anchor>>,
 }
 
 /// What changes. The lock is held while a command for the QP is under way.
@@ -68,6 +77,21 @@ struct Inner {
     /// What the other end may do, and how many reads at a time it may have under way.
     access: Access,
     responder_depth: u8,
+}
+
+impl Inner {
+    /// In RESET, with nothing on the device yet.
+    fn new() -> Result<Pin<KBox<Mutex<Self>>>> {
+        KBox::pin_init(
+            new_mutex!(Self {
+                qp: None,
+                state: QpState::Reset,
+                access: Access::NONE,
+                responder_depth: 0,
+            }),
+            GFP_KERNEL,
+        )
+    }
 }
 
 /// A doorbell register of a context that a QP uses. The context outlives its QPs.
@@ -158,7 +182,7 @@ fn receive_queue(data: &Data, request: &abi::CreateQp) -> Result<Option<(u8, u8)
 }
 
 /// What CQEs name the QP by. Source: `verify_assign_uidx` in ib/mlx5_ib.h.
-fn user_index(data: &Data, context: &UserContext, wanted: u32) -> Result<Option<u32>> {
+pub(super) fn user_index(data: &Data, context: &UserContext, wanted: u32) -> Result<Option<u32>> {
     if data.device.caps()?.cqe_version == 0 {
         return Ok(None);
     }
@@ -182,12 +206,18 @@ pub(super) fn create(
         QpKind::Rc => Transport::Rc,
         QpKind::Uc => Transport::Uc,
         QpKind::Ud => Transport::Ud,
+        QpKind::XrcInitiator => Transport::Xrc,
+        // Receiving ends are made without a user.
+        QpKind::XrcTarget => return Err(EINVAL),
         QpKind::Other(kind) => {
             data.complain(fmt!("QP: type {kind} is not supported"));
             return Err(EOPNOTSUPP);
         }
     };
-    if new.create_flags() != 0 {
+    let no_multicast_loopback = new.create_flags() & NO_MULTICAST_LOOPBACK != 0;
+    if new.create_flags() & !NO_MULTICAST_LOOPBACK != 0
+        || no_multicast_loopback && !data.device.caps()?.block_multicast_loopback
+    {
         data.complain(fmt!(
             "QP: create flags {:#x} are not supported",
             new.create_flags()
@@ -197,8 +227,8 @@ pub(super) fn create(
     let wanted = new.caps();
     check_caps(data, &wanted)?;
     let request = abi::CreateQp::parse(udata)?;
-    let srqn = new.srq().map(|srq| srq.payload().number());
-    let own_queue = srqn.is_none() && wanted.recv_wr != 0;
+    let ends = Ends::of(data, new)?;
+    let own_queue = ends.srqn.is_none() && ends.xrc.is_none() && wanted.recv_wr != 0;
     let receive = receive_queue(data, &request)?;
     if receive.is_some() != own_queue {
         return Err(EINVAL);
@@ -212,14 +242,14 @@ pub(super) fn create(
         (None, Some(index)) => user.own_uar(index)?,
         (None, None) => return Err(EINVAL),
     };
-    let send_cq = new.send_cq().ok_or(EINVAL)?.payload().number();
-    let recv_cq = new.recv_cq().ok_or(EINVAL)?.payload().number();
     let config = Config {
         transport,
         uar,
-        pd: new.pd().ok_or(EINVAL)?.payload().number()?,
-        cqns: (send_cq, recv_cq),
-        srqn,
+        pd: ends.pd,
+        cqns: ends.cqns,
+        srqn: ends.srqn,
+        xrc: ends.xrc,
+        no_multicast_loopback,
         receive,
         send: log_size(data, "send blocks", request.send_blocks)?,
         user_index: user_index(data, &user, request.user_index)?,
@@ -231,16 +261,8 @@ pub(super) fn create(
         0 => None,
         _ => Some(context::buffer(context, request.buffers.queue, bytes)?),
     };
-    let record = context::record(context, request.buffers.record)?;
-    let inner = KBox::pin_init(
-        new_mutex!(Inner {
-            qp: None,
-            state: QpState::Reset,
-            access: Access::NONE,
-            responder_depth: 0,
-        }),
-        GFP_KERNEL,
-    )?;
+    let record = Some(context::record(context, request.buffers.record)?);
+    let inner = Inner::new()?;
     let qp = UserQp::create(&data.device.cmd, config, buf, record)?;
     let number = qp.number();
     inner.lock().qp = Some(qp);
@@ -249,23 +271,28 @@ pub(super) fn create(
         home,
         events: data.events.clone(),
         kind: new.kind(),
-        caps: QpCaps {
-            // Sends are counted by the library.
-            send_wr: 0,
-            send_sge: 0,
-            recv_wr: request.receives,
-            recv_sge: receive.map_or(0, |(_, shift)| 1 << (u32::from(shift) - LOG_ENTRY)),
-            inline_data: 0,
-        },
+        caps: reported(&request, receive),
         signals_all: new.signals_all(),
         inner,
         register,
+        _anchor: ends.anchor,
     };
     data.events.remember_qp(number, new.notifier())?;
     let register = pair.register.as_ref().map(|register| register.number);
     abi::answer_create_qp(register, udata)?;
     new.set_number(number);
     Ok(pair)
+}
+
+/// What is reported of the queues of a QP. Sends are counted by the library.
+fn reported(request: &abi::CreateQp, receive: Option<(u8, u8)>) -> QpCaps {
+    QpCaps {
+        send_wr: 0,
+        send_sge: 0,
+        recv_wr: request.receives,
+        recv_sge: receive.map_or(0, |(_, shift)| 1 << (u32::from(shift) - LOG_ENTRY)),
+        inline_data: 0,
+    }
 }
 
 fn multicast(

@@ -14,6 +14,7 @@ use kernel_ext::rdma::{
     Srq,
     SrqAttributes,
     SrqChange,
+    SrqKind,
     Udata, //
 };
 
@@ -21,6 +22,7 @@ use super::{
     abi,
     context,
     events::Events,
+    qp::user_index,
     Data,
     Verbs, //
 };
@@ -28,7 +30,8 @@ use crate::{
     home::Home,
     srq::{
         Config,
-        UserSrq, //
+        UserSrq,
+        Xrc, //
     }, //
 };
 
@@ -78,7 +81,15 @@ pub(super) fn create(
     let user = new.context();
     let home = user.payload().home()?.clone();
     let caps = data.device.caps()?;
-    if !new.is_basic() || caps.log_max_srq == 0 {
+    let xrc = match new.kind() {
+        SrqKind::Basic => None,
+        SrqKind::Xrc { xrcd, cq } => Some((xrcd.payload().number()?, cq.payload().number())),
+        SrqKind::Other(kind) => {
+            data.complain(fmt!("SRQ: type {kind} is not supported"));
+            return Err(EOPNOTSUPP);
+        }
+    };
+    if caps.log_max_srq == 0 {
         return Err(EOPNOTSUPP);
     }
     let wanted = new.attributes();
@@ -102,7 +113,15 @@ pub(super) fn create(
         .saturating_add(wanted.max_sge.saturating_mul(ENTRY))
         .max(SMALLEST)
         .next_power_of_two();
-    let buffers = abi::parse_create_srq(udata)?;
+    let (buffers, index) = abi::parse_create_srq(udata)?;
+    let xrc = match xrc {
+        Some((xrcdn, cqn)) => Some(Xrc {
+            xrcdn,
+            cqn,
+            user_index: user_index(data, &user.payload(), index)?,
+        }),
+        None => None,
+    };
     // CAST: the limits keep this below 32 MiB.
     let bytes = (receives as usize).saturating_mul(stride as usize);
     let config = Config {
@@ -110,6 +129,7 @@ pub(super) fn create(
         // CAST, below: at most 31.
         log_entries: receives.trailing_zeros() as u8,
         log_stride: stride.trailing_zeros() as u8,
+        xrc,
     };
     let buf = context::buffer(user, buffers.queue, bytes)?;
     let record = context::record(user, buffers.record)?;
@@ -132,6 +152,9 @@ pub(super) fn create(
     };
     data.events.remember_srq(number, new.notifier())?;
     abi::answer_number(number, udata)?;
+    if xrc.is_some() {
+        new.set_number(number);
+    }
     new.set_attributes(attributes);
     Ok(shared)
 }

@@ -12,6 +12,8 @@ use kernel_ext::rdma::{
     NewMr,
     NewQp,
     NewSrq,
+    NewWindow,
+    NewXrcTarget,
     Qp,
     QpChange,
     QpReport,
@@ -42,6 +44,14 @@ use super::{
         self,
         Shared, //
     },
+    window::{
+        self,
+        Window, //
+    },
+    xrcd::{
+        self,
+        ExtendedDomain, //
+    },
     Data,
     Verbs, //
 };
@@ -51,6 +61,8 @@ impl UserVerbs for Verbs {
     type Qp = Pair;
     type Mr = Region;
     type Srq = Shared;
+    type Window = Window;
+    type Xrcd = ExtendedDomain;
 
     fn create_cq(
         data: &Data,
@@ -76,6 +88,10 @@ impl UserVerbs for Verbs {
 
     fn create_qp(data: &Data, new: &mut NewQp<'_, Self>, udata: &mut Udata<'_>) -> Result<Pair> {
         qp::create(data, new, udata)
+    }
+
+    fn create_xrc_target(data: &Data, new: &mut NewXrcTarget<'_, Self>) -> Result<Pair> {
+        qp::target::create(data, new)
     }
 
     fn modify_qp(
@@ -125,8 +141,20 @@ impl UserVerbs for Verbs {
         new: &mut NewMr<'_, Self>,
         what: Reregister,
         _udata: &mut Udata<'_>,
-    ) -> Result<Region> {
+    ) -> Result<Option<Region>> {
         mr::reregister(data, old, new, what)
+    }
+
+    fn create_window(
+        data: &Data,
+        new: &mut NewWindow<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Window> {
+        window::create(data, new, udata)
+    }
+
+    fn create_xrcd(data: &Data, context: Context<'_, UserContext>) -> Result<ExtendedDomain> {
+        xrcd::create(data, context)
     }
 
     fn create_ah(data: &Data, path: &AddressVector<'_>, udata: &mut Udata<'_>) -> Result {

@@ -39,6 +39,9 @@ use crate::{
 const RECEIVE: usize = 0;
 const SEND: usize = 1;
 
+/// Bytes of a WQE of two blocks.
+pub(crate) const PAIR_BYTES: usize = 2 * SEND_WQE_BYTES;
+
 /// Posted WQEs that the device has not been told of.
 pub(super) struct Fresh {
     /// The last one.
@@ -101,13 +104,28 @@ impl Qp {
     /// Writes the WQE of a datagram, with a completion; the device sees it after [`Qp::ring`].
     /// `ENOSPC` when the queue is full, `EINVAL` for one that no WQE can express, or an RC QP.
     pub(crate) fn post_datagram(&mut self, datagram: &Datagram) -> Result {
-        if self.ring.service == Service::Rc {
+        if !matches!(self.ring.service, Service::Ud { .. }) {
             return Err(EINVAL);
         }
+        self.post_pair(|index, qpn| datagram.encode(index, qpn))
+    }
+
+    /// Writes the WQE of a change of a key, which `encode` makes from block and QP; the device sees it after
+    /// [`Qp::ring`]. Errors as for [`Qp::post_datagram`].
+    pub(crate) fn post_umr(
+        &mut self,
+        encode: impl FnOnce(u16, u32) -> Option<[u8; PAIR_BYTES]>,
+    ) -> Result {
+        if self.ring.service != Service::Umr {
+            return Err(EINVAL);
+        }
+        self.post_pair(encode)
+    }
+
+    /// Writes a WQE of two blocks.
+    fn post_pair(&mut self, encode: impl FnOnce(u16, u32) -> Option<[u8; PAIR_BYTES]>) -> Result {
         self.next_datagram().ok_or(ENOSPC)?;
-        let wqe = datagram
-            .encode(self.sq.head().low16(), self.number)
-            .ok_or(EINVAL)?;
+        let wqe = encode(self.sq.head().low16(), self.number).ok_or(EINVAL)?;
         // Two blocks never wrap: their number in the queue is even.
         let slot = self.sq.slot(self.sq.head());
         self.ring

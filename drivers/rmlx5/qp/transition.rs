@@ -101,6 +101,7 @@ impl Command for RstToInit<'_> {
                     // Reads and atomics are allowed when the responder's depth is known.
                     Service::Rc => qpc.set_flag(field!(qpc, rwe), true),
                     Service::Ud { qkey } => qpc.set(field!(qpc, q_key), qkey.into()),
+                    Service::Umr => qpc,
                 };
             });
         Ok(())
@@ -269,7 +270,7 @@ impl Qp {
         Ok(())
     }
 
-    /// INIT to RTS, for datagrams: there is no other end. `EINVAL` for another service. Sleeps.
+    /// INIT to RTS, for datagrams and changes of keys: there is no other end. `EINVAL` for another service. Sleeps.
     pub(crate) fn open(&mut self, cmd: &Cmd) -> Result {
         if self.ring.service == Service::Rc {
             return Err(EINVAL);

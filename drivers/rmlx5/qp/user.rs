@@ -62,6 +62,8 @@ pub(crate) enum Transport {
     Uc,
     /// Unreliable datagrams.
     Ud,
+    /// Extended reliable connection, either end.
+    Xrc,
 }
 
 impl Transport {
@@ -70,6 +72,7 @@ impl Transport {
             Self::Rc => raw::MLX5_QP_ST_RC,
             Self::Uc => raw::MLX5_QP_ST_UC,
             Self::Ud => raw::MLX5_QP_ST_UD,
+            Self::Xrc => raw::MLX5_QP_ST_XRC,
         }
     }
 }
@@ -78,7 +81,7 @@ impl Transport {
 pub(crate) struct Config {
     /// Transport service.
     pub(crate) transport: Transport,
-    /// UAR page that it is rung through.
+    /// UAR page that it is rung through; 0 for one that sends nothing.
     pub(crate) uar: u32,
     /// Number of its domain.
     pub(crate) pd: u32,
@@ -90,6 +93,10 @@ pub(crate) struct Config {
     pub(crate) receive: Option<(u8, u8)>,
     /// log2 of the WQEBBs of the send queue.
     pub(crate) send: Option<u8>,
+    /// XRC domain and an SRQ that stands for those of the domain, for XRC.
+    pub(crate) xrc: Option<(u32, u32)>,
+    /// Datagrams to a group do not come back to whoever sent them.
+    pub(crate) no_multicast_loopback: bool,
     /// What CQEs name the QP by, when they can carry that.
     pub(crate) user_index: Option<u32>,
 }
@@ -203,18 +210,18 @@ pub(crate) struct UserQp {
     number: u32,
     config: Config,
     buf: Option<UserBuf>,
-    record: UserRecord,
+    record: Option<UserRecord>,
     _counted: Counted,
 }
 
 impl UserQp {
     /// Creates the QP in RESET. `buf` holds the receive queue and, behind it, the send queue; a QP
-    /// without either has none. Sleeps. `ENOMEM` when the HCA has no more QPs.
+    /// without either has none, and need not have a doorbell record. Sleeps. `ENOMEM` when the HCA has no more QPs.
     pub(crate) fn create(
         cmd: &Cmd,
         config: Config,
         buf: Option<UserBuf>,
-        record: UserRecord,
+        record: Option<UserRecord>,
     ) -> Result<Self, CmdError> {
         let receives = match (config.srqn, config.receive) {
             (Some(srqn), _) => Receives::Shared { srqn },
@@ -227,10 +234,12 @@ impl UserQp {
             receives,
             log_send: config.send,
             uar: config.uar,
-            pd: config.pd,
+            pd: Some(config.pd),
             cqns: config.cqns,
-            record: record.address(),
+            record: record.as_ref().map_or(0, UserRecord::address),
             user_index: config.user_index,
+            xrc: config.xrc,
+            no_multicast_loopback: config.no_multicast_loopback,
         });
         match created {
             Ok(number) => Ok(Self {
@@ -270,8 +279,10 @@ impl UserQp {
             .set(field!(qpc, pd), self.config.pd.into())
             .set(field!(qpc, cqn_snd), self.config.cqns.0.into())
             .set(field!(qpc, cqn_rcv), self.config.cqns.1.into());
-        if transition == Transition::RstToInit && self.config.receive.is_some() {
-            qpc.set(field!(qpc, dbr_addr), self.record.address());
+        if let (Transition::RstToInit, Some(_), Some(record)) =
+            (transition, self.config.receive, &self.record)
+        {
+            qpc.set(field!(qpc, dbr_addr), record.address());
         }
         fill(&mut qpc);
         if qpc.overflowed() {

@@ -77,6 +77,11 @@ impl Access {
         Self(self.0 | other.0)
     }
 
+    /// The flags that only one of both has.
+    pub const fn differs(self, other: Self) -> Self {
+        Self(self.0 ^ other.0)
+    }
+
     /// Whether it has nothing but flags of `known`, and flags that may be ignored.
     pub const fn is_within(self, known: Self) -> bool {
         self.0 & !known.0 & !Self::OPTIONAL == 0

@@ -38,6 +38,8 @@ pub struct DeviceAttributes {
     pub max_cqe: u32,
     /// Number of memory regions.
     pub max_mr: u32,
+    /// Number of memory windows.
+    pub max_mw: u32,
     /// Number of protection domains.
     pub max_pd: u32,
     /// RDMA reads and atomics outstanding at a QP as target.
@@ -93,6 +95,7 @@ impl DeviceAttributes {
         to.max_cq = self.max_cq;
         to.max_cqe = self.max_cqe;
         to.max_mr = self.max_mr;
+        to.max_mw = self.max_mw;
         to.max_pd = self.max_pd;
         to.max_qp_rd_atom = self.max_qp_rd_atom;
         to.max_res_rd_atom = self.max_res_rd_atom;

@@ -15,6 +15,7 @@ use super::{
     object::{Context, Pd, Ref},
     srq::Srq,
     verbs::UserVerbs,
+    xrcd::Xrcd,
 };
 
 /// A queue pair.
@@ -29,6 +30,10 @@ pub enum QpKind {
     Uc,
     /// Unreliable datagrams.
     Ud,
+    /// Sending end of an extended reliable connection.
+    XrcInitiator,
+    /// Receiving end of one, which belongs to an XRC domain.
+    XrcTarget,
     /// Another one, by its number (`enum ib_qp_type`).
     Other(u32),
 }
@@ -39,6 +44,8 @@ impl QpKind {
             bindings::ib_qp_type_IB_QPT_RC => Self::Rc,
             bindings::ib_qp_type_IB_QPT_UC => Self::Uc,
             bindings::ib_qp_type_IB_QPT_UD => Self::Ud,
+            bindings::ib_qp_type_IB_QPT_XRC_INI => Self::XrcInitiator,
+            bindings::ib_qp_type_IB_QPT_XRC_TGT => Self::XrcTarget,
             other => Self::Other(other),
         }
     }
@@ -48,6 +55,8 @@ impl QpKind {
             Self::Rc => bindings::ib_qp_type_IB_QPT_RC,
             Self::Uc => bindings::ib_qp_type_IB_QPT_UC,
             Self::Ud => bindings::ib_qp_type_IB_QPT_UD,
+            Self::XrcInitiator => bindings::ib_qp_type_IB_QPT_XRC_INI,
+            Self::XrcTarget => bindings::ib_qp_type_IB_QPT_XRC_TGT,
             Self::Other(other) => other,
         }
     }
@@ -231,6 +240,53 @@ impl<'a, D: UserVerbs> NewQp<'a, D> {
         let srq = self.get().srq;
         // SAFETY: By the type invariant this is null or an SRQ of the driver.
         (!srq.is_null()).then(|| unsafe { Ref::from_raw(srq) })
+    }
+}
+
+/// The receiving end of an extended reliable connection that is being created, for the duration of the
+/// call. It belongs to no process, and has neither queues nor CQs.
+///
+/// # Invariants
+///
+/// The pointers are those of a create function, valid for `'a`, and so is the XRC domain.
+pub struct NewXrcTarget<'a, D: UserVerbs> {
+    qp: *mut bindings::ib_qp,
+    xrcd: Xrcd<'a, D::Xrcd>,
+    notifier: Arc<QpNotifier>,
+}
+
+impl<'a, D: UserVerbs> NewXrcTarget<'a, D> {
+    /// # Safety
+    ///
+    /// As the type invariant; `xrcd` must be that of `qp`.
+    pub(super) unsafe fn new(
+        qp: *mut bindings::ib_qp,
+        xrcd: *mut bindings::ib_xrcd,
+        notifier: Arc<QpNotifier>,
+    ) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self {
+            qp,
+            // SAFETY: By the safety requirements.
+            xrcd: unsafe { Ref::from_raw(xrcd) },
+            notifier,
+        }
+    }
+
+    /// The XRC domain.
+    pub fn xrcd(&self) -> Xrcd<'a, D::Xrcd> {
+        self.xrcd
+    }
+
+    /// Who is told of events. Nobody is before the create function has returned.
+    pub fn notifier(&self) -> Arc<QpNotifier> {
+        self.notifier.clone()
+    }
+
+    /// The number of the QP, 24 bits.
+    pub fn set_number(&mut self, number: u32) {
+        // SAFETY: By the type invariant.
+        unsafe { (*self.qp).qp_num = number };
     }
 }
 

@@ -5,9 +5,11 @@ use kernel::sync::Arc;
 use rmlx5_bindings as bindings;
 
 use super::{
+    cq::Cq,
     notify::{SrqNotifier, Watched},
     object::{Context, Pd, Ref},
     verbs::UserVerbs,
+    xrcd::Xrcd,
 };
 
 /// A shared receive queue.
@@ -40,12 +42,28 @@ impl SrqAttributes {
     }
 }
 
+/// Who takes receives from an SRQ.
+pub enum SrqKind<'a, D: UserVerbs> {
+    /// QPs that name it.
+    Basic,
+    /// QPs of an XRC domain, as senders say.
+    Xrc {
+        /// The domain.
+        xrcd: Xrcd<'a, D::Xrcd>,
+        /// Where its completions go.
+        cq: Cq<'a, D::Cq>,
+    },
+    /// Another type, by its number (`enum ib_srq_type`).
+    Other(u32),
+}
+
 /// A shared receive queue that is being created, for the duration of the call.
 ///
 /// # Invariants
 ///
-/// The pointer is that of a create function, valid for `'a`.
+/// The pointers are those of a create function, valid for `'a`, and so are the objects they name.
 pub struct NewSrq<'a, D: UserVerbs> {
+    srq: *mut bindings::ib_srq,
     attr: *mut bindings::ib_srq_init_attr,
     context: Context<'a, D::Context>,
     pd: Pd<'a, D::Pd>,
@@ -57,6 +75,7 @@ impl<'a, D: UserVerbs> NewSrq<'a, D> {
     ///
     /// As the type invariant.
     pub(super) unsafe fn new(
+        srq: *mut bindings::ib_srq,
         attr: *mut bindings::ib_srq_init_attr,
         context: Context<'a, D::Context>,
         pd: Pd<'a, D::Pd>,
@@ -64,6 +83,7 @@ impl<'a, D: UserVerbs> NewSrq<'a, D> {
     ) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
+            srq,
             attr,
             context,
             pd,
@@ -86,10 +106,26 @@ impl<'a, D: UserVerbs> NewSrq<'a, D> {
         self.notifier.clone()
     }
 
-    /// Whether it is a plain one: neither XRC nor tag matching.
-    pub fn is_basic(&self) -> bool {
+    /// Who takes from it.
+    pub fn kind(&self) -> SrqKind<'a, D> {
+        // SAFETY: By the type invariant; an XRC SRQ has a domain and a CQ of the driver, which the
+        // core holds.
+        unsafe {
+            match (*self.attr).srq_type {
+                bindings::ib_srq_type_IB_SRQT_BASIC => SrqKind::Basic,
+                bindings::ib_srq_type_IB_SRQT_XRC => SrqKind::Xrc {
+                    xrcd: Ref::from_raw((*self.attr).ext.__bindgen_anon_1.xrc.xrcd),
+                    cq: Ref::from_raw((*self.attr).ext.cq),
+                },
+                other => SrqKind::Other(other),
+            }
+        }
+    }
+
+    /// The number of an XRC SRQ, by which senders name it.
+    pub fn set_number(&mut self, number: u32) {
         // SAFETY: By the type invariant.
-        unsafe { (*self.attr).srq_type == bindings::ib_srq_type_IB_SRQT_BASIC }
+        unsafe { (*self.srq).ext.__bindgen_anon_1.xrc.srq_num = number };
     }
 
     /// What the user wants; not checked.

@@ -9,8 +9,9 @@ use super::{
     cq::{Cq, NewCq},
     device::Driver,
     mr::{Mr, NewMr, Reregister},
+    mw::NewWindow,
     object::Context,
-    qp::{NewQp, Qp, QpChange, QpReport},
+    qp::{NewQp, NewXrcTarget, Qp, QpChange, QpReport},
     srq::{NewSrq, Srq, SrqAttributes, SrqChange},
     udata::Udata,
 };
@@ -32,6 +33,10 @@ pub trait UserVerbs: Driver {
     type Mr: Send + Sync + 'static;
     /// The driver's part of a shared receive queue.
     type Srq: Send + Sync + 'static;
+    /// The driver's part of a memory window.
+    type Window: Send + Sync + 'static;
+    /// The driver's part of an XRC domain.
+    type Xrcd: Send + Sync + 'static;
 
     /// Makes a CQ.
     fn create_cq(
@@ -58,6 +63,9 @@ pub trait UserVerbs: Driver {
         new: &mut NewQp<'_, Self>,
         udata: &mut Udata<'_>,
     ) -> Result<Self::Qp>;
+
+    /// Makes the receiving end of an extended reliable connection in RESET.
+    fn create_xrc_target(data: &Self::Data, new: &mut NewXrcTarget<'_, Self>) -> Result<Self::Qp>;
 
     /// Changes a QP.
     fn modify_qp(
@@ -93,14 +101,25 @@ pub trait UserVerbs: Driver {
     /// The access that a region was registered with.
     fn access_of(mr: Mr<'_, Self::Mr>) -> Access;
 
-    /// Makes the region that takes the place of `old`, which goes when this has succeeded.
+    /// Makes the region that takes the place of `old`, which goes when this has succeeded, or
+    /// changes `old` itself, which then keeps its keys: `None`.
     fn reregister_mr(
         data: &Self::Data,
         old: Mr<'_, Self::Mr>,
         new: &mut NewMr<'_, Self>,
         what: Reregister,
         udata: &mut Udata<'_>,
-    ) -> Result<Self::Mr>;
+    ) -> Result<Option<Self::Mr>>;
+
+    /// Makes a memory window that nothing is bound to. Binding is between the process and the device.
+    fn create_window(
+        data: &Self::Data,
+        new: &mut NewWindow<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::Window>;
+
+    /// Makes an XRC domain.
+    fn create_xrcd(data: &Self::Data, context: Context<'_, Self::Context>) -> Result<Self::Xrcd>;
 
     /// Checks an address vector and answers the user space library, which keeps it.
     fn create_ah(data: &Self::Data, path: &AddressVector<'_>, udata: &mut Udata<'_>) -> Result;

@@ -85,7 +85,7 @@ fn optional_of_step(transition: Transition, kind: QpKind) -> u32 {
         MLX5_QP_OPTPAR_RWE as RWE, //
     };
     let (access, rnr) = match kind {
-        QpKind::Rc => (RRE | RAE | RWE, RNR),
+        QpKind::Rc | QpKind::XrcInitiator | QpKind::XrcTarget => (RRE | RAE | RWE, RNR),
         QpKind::Uc => (RWE, 0),
         QpKind::Ud | QpKind::Other(_) => (QKEY, 0),
     };
@@ -209,7 +209,7 @@ fn fill_path(
         .copy_from_slice(&path.destination());
     if v2 {
         ads.set(field!(ads, dscp), (path.traffic_class() >> 2).into());
-        if let (QpKind::Rc | QpKind::Uc, Some(remote)) = (kind, remote) {
+        if let (true, Some(remote)) = (kind != QpKind::Ud, remote) {
             ads.set(
                 field!(ads, udp_sport),
                 source_port(path.flow_label(), local, remote).into(),

@@ -12,9 +12,10 @@ use super::super::{
     cq::NewCq,
     device::Shell,
     mr::{Allocated, NewMr, Reregister},
+    mw::NewWindow,
     notify::{Notifier, Watched},
     object::{Context, Object, Ref},
-    qp::{NewQp, QpChange},
+    qp::{NewQp, NewXrcTarget, QpChange},
     srq::{NewSrq, SrqChange},
     udata::Udata,
     verbs::UserVerbs,
@@ -26,6 +27,8 @@ pub(super) struct UserOps<D>(PhantomData<D>);
 type CqObject<D> = Object<bindings::ib_cq, Watched<bindings::ib_cq, <D as UserVerbs>::Cq>>;
 type QpObject<D> = Object<bindings::ib_qp, Watched<bindings::ib_qp, <D as UserVerbs>::Qp>>;
 type SrqObject<D> = Object<bindings::ib_srq, Watched<bindings::ib_srq, <D as UserVerbs>::Srq>>;
+type WindowObject<D> = Object<bindings::ib_mw, <D as UserVerbs>::Window>;
+type XrcdObject<D> = Object<bindings::ib_xrcd, <D as UserVerbs>::Xrcd>;
 type AhObject = Object<bindings::ib_ah, ()>;
 
 /// The context and the private part of a call by a user. `EOPNOTSUPP` for the kernel, which has
@@ -65,6 +68,10 @@ impl<D: UserVerbs> UserOps<D> {
         ops.reg_user_mr = Some(Self::reg_user_mr);
         ops.rereg_user_mr = Some(Self::rereg_user_mr);
         ops.dereg_mr = Some(Self::dereg_mr);
+        ops.alloc_mw = Some(Self::alloc_mw);
+        ops.dealloc_mw = Some(Self::dealloc_mw);
+        ops.alloc_xrcd = Some(Self::alloc_xrcd);
+        ops.dealloc_xrcd = Some(Self::dealloc_xrcd);
         ops.create_user_ah = Some(Self::create_user_ah);
         ops.destroy_ah = Some(Self::destroy_ah);
         ops.attach_mcast = Some(Self::attach_mcast);
@@ -72,6 +79,8 @@ impl<D: UserVerbs> UserOps<D> {
         ops.size_ib_cq = const { CqObject::<D>::SIZE };
         ops.size_ib_qp = const { QpObject::<D>::SIZE };
         ops.size_ib_srq = const { SrqObject::<D>::SIZE };
+        ops.size_ib_mw = const { WindowObject::<D>::SIZE };
+        ops.size_ib_xrcd = const { XrcdObject::<D>::SIZE };
         ops.size_ib_ah = const { AhObject::SIZE };
     }
 
@@ -135,6 +144,9 @@ impl<D: UserVerbs> UserOps<D> {
         // SAFETY: As in `create_user_cq`; the objects that the attributes name are of this driver and
         // held by the core.
         from_result(|| unsafe {
+            if (*attr).qp_type == bindings::ib_qp_type_IB_QPT_XRC_TGT {
+                return Self::create_xrc_target(qp, attr);
+            }
             let (context, mut udata) = user::<D>(udata)?;
             let notifier = Notifier::new(qp)?;
             let mut new = NewQp::new(qp, attr, context, notifier.clone());
@@ -144,6 +156,29 @@ impl<D: UserVerbs> UserOps<D> {
             QpObject::<D>::create(qp, Ok::<_, Error>(Watched::new(notifier, payload)))?;
             Ok(0)
         })
+    }
+
+    /// The core makes such a QP without the user who asks for it.
+    ///
+    /// # Safety
+    ///
+    /// The arguments must be those of [`Self::create_qp`] for such a QP.
+    unsafe fn create_xrc_target(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_qp_init_attr,
+    ) -> Result<c_int> {
+        // SAFETY: As in `create_user_cq`; the core has looked the domain up.
+        unsafe {
+            if (*attr).xrcd.is_null() {
+                return Err(EINVAL);
+            }
+            let notifier = Notifier::new(qp)?;
+            let mut new = NewXrcTarget::new(qp, (*attr).xrcd, notifier.clone());
+            let data = Shell::<D>::data((*qp).device);
+            let payload = D::create_xrc_target(data, &mut new).inspect_err(|_| notifier.close())?;
+            QpObject::<D>::create(qp, Ok::<_, Error>(Watched::new(notifier, payload)))?;
+        }
+        Ok(0)
     }
 
     extern "C" fn modify_qp(
@@ -195,7 +230,7 @@ impl<D: UserVerbs> UserOps<D> {
             let (context, mut udata) = user::<D>(udata)?;
             let notifier = Notifier::new(srq)?;
             let pd = Ref::from_raw((*srq).pd);
-            let mut new = NewSrq::new(attr, context, pd, notifier.clone());
+            let mut new = NewSrq::new(srq, attr, context, pd, notifier.clone());
             let data = Shell::<D>::data((*srq).device);
             let payload =
                 D::create_srq(data, &mut new, &mut udata).inspect_err(|_| notifier.close())?;
@@ -325,8 +360,10 @@ impl<D: UserVerbs> UserOps<D> {
             } else {
                 Reregister::Same
             };
-            let payload = D::reregister_mr(data, old, &mut new, what, &mut udata)?;
-            Allocated::make(&new, payload)
+            match D::reregister_mr(data, old, &mut new, what, &mut udata)? {
+                Some(payload) => Allocated::make(&new, payload),
+                None => Ok(core::ptr::null_mut()),
+            }
         };
         make().unwrap_or_else(|error| error.to_ptr())
     }
@@ -334,6 +371,48 @@ impl<D: UserVerbs> UserOps<D> {
     extern "C" fn dereg_mr(mr: *mut bindings::ib_mr, _udata: *mut bindings::ib_udata) -> c_int {
         // SAFETY: The core deregisters what was registered, after everything that uses it.
         unsafe { Allocated::free::<D>(mr) };
+        0
+    }
+
+    extern "C" fn alloc_mw(mw: *mut bindings::ib_mw, udata: *mut bindings::ib_udata) -> c_int {
+        // SAFETY: The core passes a new window of the size it was told, with its device and its domain
+        // set; everything lives for this call.
+        from_result(|| unsafe {
+            let (context, mut udata) = user::<D>(udata)?;
+            let data = Shell::<D>::data((*mw).device);
+            let payload = D::create_window(data, &mut NewWindow::new(mw, context), &mut udata)?;
+            WindowObject::<D>::create(mw, Ok::<_, Error>(payload))?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn dealloc_mw(mw: *mut bindings::ib_mw) -> c_int {
+        // SAFETY: The core destroys what was created.
+        unsafe { WindowObject::<D>::destroy(mw) };
+        0
+    }
+
+    extern "C" fn alloc_xrcd(
+        xrcd: *mut bindings::ib_xrcd,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core passes a new domain of the size it was told, with its device set; everything
+        // lives for this call.
+        from_result(|| unsafe {
+            let (context, _) = user::<D>(udata)?;
+            let data = Shell::<D>::data((*xrcd).device);
+            let payload = D::create_xrcd(data, context)?;
+            XrcdObject::<D>::create(xrcd, Ok::<_, Error>(payload))?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn dealloc_xrcd(
+        xrcd: *mut bindings::ib_xrcd,
+        _udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core destroys what was created, after everything that uses it.
+        unsafe { XrcdObject::<D>::destroy(xrcd) };
         0
     }
 
