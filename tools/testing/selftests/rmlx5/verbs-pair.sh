@@ -42,6 +42,7 @@ test_rc_pingpong() { across ibv_rc_pingpong -n 200 -e -c; across ibv_rc_pingpong
 test_uc_pingpong() { across ibv_uc_pingpong -n 200 -e; }
 test_ud_pingpong() { across ibv_ud_pingpong -n 200 -e; }
 test_srq_pingpong() { across ibv_srq_pingpong -n 200 -e; }
+test_xsrq_pingpong() { across ibv_xsrq_pingpong -n 200 -e; }
 test_write_bw() { perf ib_write_bw -n 100 -s 4095; perf ib_write_bw -n 50 -s 65536; }
 test_read_bw() { perf ib_read_bw -n 100 -s 4095; perf ib_read_bw -n 50 -s 65536; }
 test_send_bw() { perf ib_send_bw -n 100 -s 4095; perf ib_send_bw -e -n 100 -s 4096; }
@@ -53,6 +54,7 @@ test_immediate() { perf ib_write_bw --write_with_imm -n 100 -s 4096; }
 test_atomic_bw() { perf ib_atomic_bw -A FETCH_AND_ADD -n 100; perf ib_atomic_bw -A CMP_AND_SWAP -n 100; }
 test_latencies() { for kind in write read send; do perf ib_${kind}_lat -n 100 -s 2; done; perf ib_atomic_lat -n 100; }
 test_other_services() { perf ib_send_bw -c UC -n 100 -s 8192; perf ib_write_bw -c UC -n 100 -s 8192; perf ib_send_bw -c UD -n 100 -s 1024; }
+test_xrc_service() { perf ib_send_bw -c XRC -n 100 -s 4096; perf ib_write_bw -c XRC -n 100 -s 4096; }
 test_shared_receive_queue() { perf ib_send_bw -r 128 --use-srq -n 100 -s 4096; }
 
 test_no_complaints() {
