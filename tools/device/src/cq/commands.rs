@@ -248,7 +248,16 @@ impl Command for ModifyCq {
         if select & !(MASK_PERIOD | MASK_COUNT | MASK_PERIOD_MODE) != 0 {
             refuse!(BadParam, 1, "fields {select:#x} cannot be modified");
         }
-        let new = moderation(input.sub(span!(modify_cq_in, cq_context)));
+        let cqc = input.sub(span!(modify_cq_in, cq_context));
+        if select & MASK_PERIOD_MODE != 0 {
+            if !hca.caps.has(field!(cmd_hca_cap, cq_period_mode_modify)) {
+                refuse!(BadParam, 6, "the period mode cannot be modified");
+            }
+            if cqc.get32(field!(cqc, cq_period_mode)) > 1 {
+                refuse!(BadParam, 7, "period mode 2 is reserved");
+            }
+        }
+        let new = moderation(cqc);
         let now = hca.env.now();
         let cq = hca.cqs.find_mut(cqn)?;
         let mut moderation = cq.notify.moderation();

@@ -3,7 +3,7 @@
 
 use super::{node::*, op, pair::*, pattern, CE, SE};
 use device::scaffold::driver::Input;
-use mlx5_hw::{field, field::Ref, ifc, raw};
+use mlx5_hw::{field, field::Ref, ifc, raw, status::Status};
 use std::time::Duration;
 
 const COMPLETION: u8 = 0x00;
@@ -105,10 +105,9 @@ fn solicited_arming_waits_for_solicited_or_failed() {
     assert_eq!(fired(&mut node, &a.cq), 1, "an error counts as solicited");
 }
 
-#[test]
-fn moderation_holds_events_back_by_count_and_time() {
-    let (mut node, mut a) = nops();
-    let modify = Input::<ifc::modify_cq_in>::new(raw::MLX5_CMD_OP_MODIFY_CQ)
+/// Four completions or 100 us, in this mode; `fields` says what of it counts.
+fn moderation(a: &End, fields: u64, mode: u64) -> Input<ifc::modify_cq_in> {
+    Input::new(raw::MLX5_CMD_OP_MODIFY_CQ)
         .set(field!(modify_cq_in, cqn), a.cq.cqn.into())
         .set(
             field!(
@@ -117,11 +116,36 @@ fn moderation_holds_events_back_by_count_and_time() {
                     .modify_field_select
                     .modify_field_select
             ),
-            3,
+            fields,
         )
         .set(field!(modify_cq_in, cq_context.cq_period), 100)
-        .set(field!(modify_cq_in, cq_context.cq_max_count), 4);
-    node.driver.ok(modify, 16);
+        .set(field!(modify_cq_in, cq_context.cq_max_count), 4)
+        .set(field!(modify_cq_in, cq_context.cq_period_mode), mode)
+}
+
+#[test]
+fn the_period_starts_with_the_event_or_with_the_completion() {
+    const MODE: u64 = 1 << 4;
+    for (fields, mode, at_once) in [(3, 1, 1), (MODE | 3, 0, 1), (MODE | 3, 1, 0)] {
+        let (mut node, mut a) = nops();
+        node.driver.ok(moderation(&a, fields, mode), 16);
+        node.advance(Duration::from_millis(1));
+        node.arm(&mut a.cq, false);
+        complete(&mut node, &mut a);
+        assert_eq!(fired(&mut node, &a.cq), at_once, "{fields:#x} {mode}");
+        node.advance(Duration::from_micros(100));
+        assert_eq!(fired(&mut node, &a.cq), 1 - at_once, "{fields:#x} {mode}");
+        for mode in [2, 3] {
+            let reserved = node.driver.refused(moderation(&a, MODE, mode), 16);
+            assert_eq!(reserved, (Status::BadParam, 7));
+        }
+    }
+}
+
+#[test]
+fn moderation_holds_events_back_by_count_and_time() {
+    let (mut node, mut a) = nops();
+    node.driver.ok(moderation(&a, 3, 0), 16);
     node.advance(Duration::from_millis(1));
     // The first event comes at once: the last one is long ago.
     node.arm(&mut a.cq, false);

@@ -44,9 +44,7 @@ test_largest_mtu() {
 	within 20 ping -c 1 -W 1 $there
 }
 
-# Drivers do not ask for the same capabilities before they let a person do something.
 test_pause() {
-	[ "$NET_DRIVER" = rmlx5 ] || skip "mlx5e sets pauses for a vport group manager only, which the model's function is not"
 	for pair in on:off off:on on:on off:off; do
 		# What is so already is refused by ethtool.
 		ethtool -A "$(net_dev)" rx "${pair%:*}" tx "${pair#*:}" || [ "$pair" = off:off ]
@@ -87,7 +85,6 @@ test_self_test() {
 
 # Moderation follows the traffic, unless a person has set it.
 test_adaptive_moderation() {
-	[ "$NET_DRIVER" = rmlx5 ] || skip "mlx5e moderates where it can change the period mode too (cq_period_mode_modify), which the model does not offer"
 	like "$(coalesce 'Adaptive RX')" '^on  TX: on' "to begin with"
 	before=$(modified)
 	# A decision is taken every 64 events of a queue; each packet by itself is one.
@@ -106,7 +103,6 @@ test_adaptive_moderation() {
 
 # The card holds its events back while more comes than the ring has room for.
 test_out_of_buffer() {
-	[ "$NET_DRIVER" = rmlx5 ] || skip "as above"
 	there_do "ethtool -G \$(net_dev) rx 64; ethtool -C \$(net_dev) adaptive-rx off rx-usecs 4000 rx-frames 60000"
 	within 20 ping -c 1 -W 1 $there
 	for round in 1 2 3 4 5; do
