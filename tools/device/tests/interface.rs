@@ -152,6 +152,22 @@ fn no_profile_offers_what_would_bring_an_access_to_an_absent_register() {
     }
 }
 
+/// All registers are one command, whose refusals are told apart by their reasons.
+#[test]
+fn no_two_refusals_of_registers_have_the_same_reason() {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/src/register");
+    let mut seen = BTreeSet::new();
+    for file in std::fs::read_dir(place).expect(place) {
+        let path = file.expect(place).path();
+        let text = std::fs::read_to_string(&path).expect("source");
+        for call in text.split("refuse!(").skip(1) {
+            let reason = call.split(',').nth(1).map(str::trim).unwrap_or_default();
+            assert!(seen.insert(reason.to_owned()), "{path:?}: {reason} again");
+        }
+    }
+    assert!(seen.len() > 20, "{seen:?}");
+}
+
 #[test]
 fn absent_registers_are_a_bad_parameter() {
     let mut driver = Driver::up(Profile::shipped("default").unwrap());

@@ -27,11 +27,11 @@ fn read(_hca: &mut Hca, input: &[u8], output: &mut [u8]) -> Result<(), Refused> 
     let input = view::<ifc::mcam_reg>(input)?;
     let features = input.get(field!(mcam_reg, feature_group));
     if features != 0 {
-        refuse!(BadParam, 0x60, "MCAM: feature group {features}");
+        refuse!(BadParam, 0x68, "MCAM: feature group {features}");
     }
     let group = input.get(field!(mcam_reg, access_reg_group));
     let Some(group) = u16::try_from(group).ok().filter(|group| *group < GROUPS) else {
-        refuse!(BadParam, 0x61, "MCAM: register group {group}");
+        refuse!(BadParam, 0x69, "MCAM: register group {group}");
     };
     let first = FIRST + group * GROUP;
     // The bit of the group's last register is the highest.
