@@ -252,6 +252,11 @@ impl Driver for Verbs {
             max_sge_rd: limits.max_send_sge,
             max_cq: limits.max_cq,
             max_cqe: limits.max_cqe,
+            max_cq_moderation: if caps.cq_moderation {
+                (u16::MAX, cq::MAX_PERIOD)
+            } else {
+                (0, 0)
+            },
             max_mr: 1 << caps.log_max_mkey,
             max_pd: 1 << caps.log_max_pd,
             max_qp_rd_atom: 1 << caps.log_max_responder_depth,

@@ -43,7 +43,7 @@ use crate::{
 };
 
 /// Longest moderation period, in microseconds: 12 bits. Source: `MLX5_MAX_CQ_PERIOD` in ib/cq.c.
-const MAX_PERIOD: u16 = 0xfff;
+pub(super) const MAX_PERIOD: u16 = 0xfff;
 
 /// The driver's part of a user's CQ.
 pub(crate) struct Completions {

@@ -36,6 +36,8 @@ pub struct DeviceAttributes {
     pub max_cq: u32,
     /// Entries of a CQ.
     pub max_cqe: u32,
+    /// Most completions, and microseconds, that an event of a CQ can be put off by.
+    pub max_cq_moderation: (u16, u16),
     /// Number of memory regions.
     pub max_mr: u32,
     /// Number of memory windows.
@@ -94,6 +96,8 @@ impl DeviceAttributes {
         to.max_sge_rd = self.max_sge_rd;
         to.max_cq = self.max_cq;
         to.max_cqe = self.max_cqe;
+        to.cq_caps.max_cq_moderation_count = self.max_cq_moderation.0;
+        to.cq_caps.max_cq_moderation_period = self.max_cq_moderation.1;
         to.max_mr = self.max_mr;
         to.max_mw = self.max_mw;
         to.max_pd = self.max_pd;
