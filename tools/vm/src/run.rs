@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// TCG sometimes hangs before the kernel has printed much: so long may it be silent while booting.
-const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_secs(60);
 /// From the last result to the power-off.
 const FAREWELL: Duration = Duration::from_secs(30);
 
