@@ -24,17 +24,13 @@ end() {
 	host mark "$NET_DRIVER/$job/end" $bounds "$@"
 }
 
-# used CHANNELS: KiB that are in use with so many channels. What the kernel can have back counts as free: caches, and
-# the pages that each CPU keeps at hand, which MemFree does not know.
+# used CHANNELS: KiB of memory in use with so many channels.
 used() {
 	ethtool -L "$(net_dev)" combined "$1" 2>/dev/null || :
 	within 20 net_carrier
 	# Memory that the stack still had comes back.
 	sleep 2
-	echo 3 >/proc/sys/vm/drop_caches
-	used_caches=$(awk '$1 ~ /^(Cached|Buffers|SReclaimable):$/ { sum += $2 } END { print sum }' /proc/meminfo)
-	awk -v caches="$used_caches" '$1 == "managed" { all += $2 } $1 == "nr_free_pages" || $1 == "count:" { free += $2 }
-		END { print (all - free) * 4 - caches }' /proc/zoneinfo
+	net_memory
 }
 
 # still COUNTER: its value once no packets come any more.

@@ -82,17 +82,16 @@ commands() {
 }
 
 interrupt_lines() { grep -c mlx5 /proc/interrupts; }
-# Memory that can be had, KiB, when what is on its way back has come: a pool of pages looks once a second.
-free_memory() {
-	memory_last=0
+# Memory in use, KiB, when what is on its way back has come: a pool of pages looks once a second.
+used_memory() {
+	memory_least=$(net_memory)
 	for try in $(seq 20); do
-		echo 3 >/proc/sys/vm/drop_caches
-		memory_now=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
-		[ "$memory_now" -gt $((memory_last + 64)) ] || break
-		memory_last=$memory_now
 		sleep 1
+		memory_now=$(net_memory)
+		[ "$memory_now" -lt $((memory_least - 64)) ] || break
+		memory_least=$memory_now
 	done
-	echo "$memory_last"
+	echo "$memory_least"
 }
 
 cycles() {
@@ -116,12 +115,12 @@ test_cycles() {
 		cycles $quarter
 		last=$(($(commands) - before))
 		first=${first:-$last}
-		free=$(free_memory)
+		used=$(used_memory)
 		if [ "$part" -gt 1 ]; then
-			gone=$((was_free - free)) all="$all $gone"
+			gone=$((used - before_used)) all="$all $gone"
 			[ "${lost:-$gone}" -lt "$gone" ] || lost=$gone
 		fi
-		was_free=$free
+		before_used=$used
 	done
 	note "commands of $quarter cycles: $first, in the end $last; memory lost in quarters:$all KiB"
 	is "$(stock_census)" "$objects" "objects and pages on the card"
