@@ -228,6 +228,14 @@ pub(crate) struct Caps {
     pub(crate) umr_atomic: bool,
     /// 0 or 1: whether CQEs can carry a user index.
     pub(crate) cqe_version: u8,
+    /// What a registration by a request waits for: `MLX5_CAP_UMR_FENCE_*`.
+    pub(crate) umr_fence: u8,
+    /// Q counters count packets out of sequence.
+    pub(crate) counts_sequence: bool,
+    /// Q counters count retransmissions.
+    pub(crate) counts_retransmission: bool,
+    /// Q counters count completions with errors.
+    pub(crate) counts_errors: bool,
     /// 8-byte atomics work.
     pub(crate) atomic: bool,
     /// Atomic results can be in host byte order.
@@ -480,6 +488,10 @@ impl Caps {
             xrc: general.flag(field!(cmd_hca_cap, xrc)),
             umr_atomic: !general.flag(field!(cmd_hca_cap, umr_modify_atomic_disabled)),
             cqe_version: clamp8(general.get(field!(cmd_hca_cap, cqe_version)), 1),
+            umr_fence: clamp8(general.get(field!(cmd_hca_cap, umr_fence)), 3),
+            counts_sequence: general.flag(field!(cmd_hca_cap, out_of_seq_cnt)),
+            counts_retransmission: general.flag(field!(cmd_hca_cap, retransmission_q_counters)),
+            counts_errors: general.flag(field!(cmd_hca_cap, enhanced_error_q_counters)),
             atomic: atomic_works,
             atomic_host_order: atomic.as_ref().is_some_and(|atomic| {
                 atomic.get(field!(atomic_caps, atomic_req_8B_endianness_mode)) == HOST_ORDER

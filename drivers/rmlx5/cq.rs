@@ -12,6 +12,7 @@
 //! in ib/cq.c.
 
 pub(crate) mod cqe;
+pub(crate) mod query;
 pub(crate) mod user;
 
 use kernel::{
@@ -371,10 +372,32 @@ impl Cq {
         records.set(Record::Cq, 0, self.consumer.low24())
     }
 
+    /// How far it has been polled.
+    pub(crate) fn consumer(&self) -> Counter {
+        self.consumer
+    }
+
+    /// How far the device has written it, as far as can be seen. At most a lap.
+    pub(crate) fn written(&self) -> Counter {
+        let mut at = self.consumer;
+        for _ in 0..self.ring.entries() {
+            if self.ring.peek(at).is_none() {
+                break;
+            }
+            at = at.plus(1);
+        }
+        at
+    }
+
     /// Asks for an event. `events` is the number of events that came so far.
     pub(crate) fn arm(&self, records: &Records, events: u32) -> Result {
-        // Command 0 in bit 24: every completion, not only solicited ones.
-        let word = (events & 3) << ARM_SEQUENCE_SHIFT | self.consumer.low24();
+        self.arm_for(records, events, false)
+    }
+
+    /// Asks for an event, if need be only of a solicited completion or an error.
+    pub(crate) fn arm_for(&self, records: &Records, events: u32, solicited: bool) -> Result {
+        let which = if solicited { ARM_SOLICITED } else { 0 };
+        let word = (events & 3) << ARM_SEQUENCE_SHIFT | which | self.consumer.low24();
         records.set(Record::Cq, 1, word)?;
         dma_mb(barrier::Write);
         self.uar.cq_arm(self.number, word);
@@ -434,6 +457,8 @@ impl Cq {
 }
 
 const ARM_SEQUENCE_SHIFT: u32 = 28;
+/// Only solicited completions. Source: `MLX5_CQ_DB_REQ_NOT_SOL` in include/linux/mlx5/cq.h.
+const ARM_SOLICITED: u32 = 1 << 24;
 
 /// Keeps memory for ever that the device may still write: a few KiB are better lost than shared.
 pub(crate) fn leak_if_in_doubt<T>(error: &CmdError, memory: T) {

@@ -73,6 +73,7 @@ use crate::{
         Requests, //
     },
     port::roce::Roce,
+    port_counters::PortCounters,
     recovery::{
         Recovery,
         State, //
@@ -122,6 +123,8 @@ pub(crate) struct Device {
     /// RoCE on the port.
     #[pin]
     pub(crate) roce: Roce,
+    /// What the port's RDMA queues have counted.
+    pub(crate) counters: Arc<PortCounters>,
     /// The command interface.
     pub(crate) cmd: Arc<Cmd>,
     /// Pages the firmware borrows. After `cmd`: the queue is gone when they are freed.
@@ -166,6 +169,8 @@ impl Device {
         let worker = Worker::new(&queue)?;
         let requests = Requests::new(worker.clone())?;
         let events = Arc::pin_init(Registry::new(), GFP_KERNEL)?;
+        let counters = Arc::pin_init(PortCounters::new(), GFP_KERNEL)?;
+        events.listen(counters.clone())?;
         let debugfs = dirs::directory(pdev.name())?;
         let health = Health::new(&queue, pdev, iseg.clone())?;
         Arc::pin_init(
@@ -182,6 +187,7 @@ impl Device {
                 }),
                 recovery <- Recovery::new(),
                 roce <- Roce::new(),
+                counters,
                 cmd,
                 pages <- Pages::new(pdev.clone()),
                 combining <- WriteCombining::new(crate::blue_flame()),
@@ -267,6 +273,7 @@ impl Device {
     pub(crate) fn close(&self) {
         self.health.stop();
         self.recovery.close_all();
+        self.counters.end(&self.cmd, self.recovery.generation());
         self.shut();
         self.recovery.go(State::Dead);
         self.events.clear();
@@ -301,6 +308,11 @@ impl Device {
     /// The capabilities of the current generation. `ENODEV` before the first one.
     pub(crate) fn caps(&self) -> Result<Caps> {
         self.current.lock().caps.ok_or(ENODEV)
+    }
+
+    /// The set of counters that QPs of the current generation count in; 0: none. Sleeps.
+    pub(crate) fn counter_set(&self) -> u8 {
+        self.counters.set(&self.cmd, self.recovery.generation())
     }
 
     /// The UAR page of the current generation for EQ, CQ and plain send doorbells; uncached.

@@ -4,19 +4,22 @@
 //!
 //! Its port is the network interface's: it is ACTIVE while that one runs and has a link, its MTU follows, and
 //! its GIDs are the interface's addresses ([`gids`]). On a card without Ethernet the port is DOWN and the table
-//! empty. Verbs are for users; those of the kernel come later.
+//! empty. Verbs are for users and for the kernel ([`kverbs`]).
 //!
 //! The device is registered once and stays across resets.
 
 mod abi;
 mod ah;
 mod context;
+mod counters;
 mod cq;
 mod events;
 mod gids;
 mod knobs;
+pub(crate) mod kverbs;
 mod mr;
 mod qp;
+mod resource;
 mod revoke;
 mod srq;
 mod verbs;
@@ -36,6 +39,7 @@ use kernel_ext::{
     rdma::{
         Config,
         Context,
+        CounterSet,
         DataOf,
         DeviceAttributes,
         Driver,
@@ -60,8 +64,10 @@ use kernel_ext::{
 
 use self::{
     context::UserContext,
+    counters::Counters,
     events::Events,
     gids::Gids,
+    kverbs::Lives,
     revoke::Revoker, //
 };
 use crate::{
@@ -103,6 +109,8 @@ const CAP_FLAGS: u64 = 1 << 10 | 1 << 11 | 1 << 12;
 const WINDOWS: u64 = 1 << 17 | 1 << 24;
 /// `IB_UVERBS_DEVICE_XRC`, the same place.
 const XRC: u64 = 1 << 20;
+/// Requests can fill memory regions and make keys invalid: `IB_DEVICE_MEM_MGT_EXTENSIONS`.
+const CAP_REGISTRATION: u64 = 1 << 21;
 /// Most bytes that the length of a scatter entry can say (0 means it). Source: `mlx5_wqe_data_seg`.
 const DATA_SEGMENT_BYTES: u64 = 1 << 31;
 
@@ -151,7 +159,7 @@ impl Limits {
 }
 
 fn cap_flags(caps: &Caps) -> u64 {
-    let mut flags = CAP_FLAGS;
+    let mut flags = CAP_FLAGS | CAP_REGISTRATION;
     if caps.memory_windows {
         flags |= WINDOWS;
     }
@@ -176,6 +184,11 @@ pub(crate) struct Data {
     umr: Umr,
     /// What the queues of extended reliable connections hang on.
     anchors: Anchors,
+    /// CQs of the kernel, and whether their generation is over.
+    lives: Arc<Lives>,
+    /// What is shown of the port and of the device.
+    port_counters: Counters,
+    device_counters: Counters,
     /// Lines about what users may not have.
     complaints: Limit,
 }
@@ -203,6 +216,11 @@ pub(crate) struct Domain {
 }
 
 impl Domain {
+    /// The generation that it belongs to.
+    fn home(&self) -> &Home {
+        &self.home
+    }
+
     /// Its number on the device. `EIO` when it belongs to an earlier generation.
     fn number(&self) -> Result<u32> {
         self.home.alive()?;
@@ -230,6 +248,8 @@ impl Driver for Verbs {
     const DRIVER_ID: DriverId = DriverId::Mlx5;
     // Source: `MLX5_IB_UVERBS_ABI_VERSION` in include/uapi/rdma/mlx5-abi.h.
     const UVERBS_ABI: u32 = 1;
+    const PORT_COUNTERS: Option<&'static CounterSet<Data>> = Some(&counters::PORT);
+    const DEVICE_COUNTERS: Option<&'static CounterSet<Data>> = Some(&counters::DEVICE);
     const GROUP: Option<&'static Group<DataOf<Self>>> = Some(&knobs::GROUP);
     const NAMED_GROUPS: Groups<DataOf<Self>> = &[Some(&knobs::RESOURCE), None];
 
@@ -266,6 +286,7 @@ impl Driver for Verbs {
                 .saturating_mul(1 << caps.log_max_responder_depth),
             atomic: caps.atomic && caps.atomic_host_order,
             device_cap_flags: cap_flags(&caps),
+            max_fast_reg_page_list_len: kverbs::mr::MOST_PAGES,
             max_srq: limits.max_srq,
             max_srq_wr: limits.max_srq_wr,
             max_srq_sge: limits.max_srq_sge,
@@ -391,6 +412,7 @@ pub(crate) struct Face {
     has_netdev: bool,
     device: Arc<Device>,
     events: Arc<Events>,
+    lives: Arc<Lives>,
 }
 
 impl Face {
@@ -419,6 +441,7 @@ impl Face {
         let events = Arc::pin_init(Events::new(), GFP_KERNEL)?;
         device.events.listen(events.clone())?;
         let revoker = Revoker::new()?;
+        let lives = Lives::new()?;
         let data = Data {
             device: device.clone(),
             channels: channels.clone(),
@@ -429,6 +452,9 @@ impl Face {
             revoker: revoker.clone(),
             umr: Umr::new()?,
             anchors: Anchors::new()?,
+            lives: lives.clone(),
+            port_counters: Counters::of_port(&caps)?,
+            device_counters: Counters::of_device()?,
             complaints: Limit::default(),
         };
         // The core fills the table while it registers the device; the card hears of it when this joins.
@@ -452,6 +478,7 @@ impl Face {
                 has_netdev: netdev.is_some(),
                 device: device.clone(),
                 events,
+                lives,
             },
             GFP_KERNEL,
         )
@@ -472,6 +499,7 @@ impl Participant for Face {
         self.gids.lost();
         // It stays registered. What users have on it is void: they are told, and close it.
         self.events.forget_all();
+        self.lives.end();
         if let Some(registration) = self.revoker.registration() {
             registration.dispatch(1, PortEvent::DeviceFatal);
         }
@@ -479,6 +507,7 @@ impl Participant for Face {
     }
 
     fn start(&self) -> Result {
+        self.lives.begin(&self.device, &self.events);
         match self.has_netdev {
             true => self.gids.begin(&self.device),
             false => Ok(()),

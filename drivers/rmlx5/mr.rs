@@ -252,6 +252,79 @@ impl Command for CreateWindow {
     }
 }
 
+/// A key under which every bus address is memory, for who may do what. Source: `mlx5_ib_get_dma_mr`.
+struct CreateAllMkey {
+    pd: u32,
+    access: Access,
+}
+
+impl Command for CreateAllMkey {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
+    type In = ifc::create_mkey_in;
+    type Out = ifc::create_mkey_out;
+    type Output = u32;
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
+            mkc.set(
+                field!(mkc, access_mode_1_0),
+                raw::MLX5_MKC_ACCESS_MODE_PA.into(),
+            )
+            .set_flag(field!(mkc, lw), self.access.local_write)
+            .set_flag(field!(mkc, lr), true)
+            .set_flag(field!(mkc, rw), self.access.remote_write)
+            .set_flag(field!(mkc, rr), self.access.remote_read)
+            .set_flag(field!(mkc, a), self.access.remote_atomic)
+            .set_flag(field!(mkc, length64), true)
+            .set(field!(mkc, qpn), ANY_QP.into())
+            .set(field!(mkc, pd), self.pd.into());
+        });
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_mkey_out, mkey_index)))
+    }
+}
+
+/// A key that is not valid before a request fills it. Source: `mlx5_set_umr_free_mkey`.
+struct CreateFreeMkey {
+    pd: u32,
+    entries: u32,
+}
+
+impl Command for CreateFreeMkey {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
+    type In = ifc::create_mkey_in;
+    type Out = ifc::create_mkey_out;
+    type Output = u32;
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
+            mkc.set(
+                field!(mkc, access_mode_1_0),
+                raw::MLX5_MKC_ACCESS_MODE_MTT.into(),
+            )
+            .set_flag(field!(mkc, free), true)
+            .set_flag(field!(mkc, umr_en), true)
+            .set_flag(field!(mkc, lr), true)
+            .set(field!(mkc, qpn), ANY_QP.into())
+            .set(field!(mkc, pd), self.pd.into())
+            // The number of pages, in whole blocks of four, counts octwords: room for twice as many.
+            .set(
+                field!(mkc, translations_octword_size),
+                self.entries.next_multiple_of(4).into(),
+            )
+            .set(field!(mkc, log_page_size), PAGE.trailing_zeros().into());
+        });
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
+        Some(output.get32(field!(create_mkey_out, mkey_index)))
+    }
+}
+
 plain_command! {
     /// DESTROY_MKEY.
     DestroyMkey, MLX5_CMD_OP_DESTROY_MKEY, destroy_mkey_in, destroy_mkey_out,
@@ -353,6 +426,26 @@ impl Mr {
     /// A key for all memory, to be used by this side only: addresses under it are bus addresses. Sleeps.
     pub(crate) fn create_physical(cmd: &Cmd, pd: &Pd) -> Result<Self, CmdError> {
         let index = cmd.exec(&CreatePhysicalMkey { pd: pd.number() })?;
+        Ok(Self {
+            key: index << 8,
+            start: 0,
+            _counted: Counted::new(Kind::Mkey),
+        })
+    }
+
+    /// A key for all memory, in the domain of number `pd`: addresses under it are bus addresses. Sleeps.
+    pub(crate) fn create_all(cmd: &Cmd, pd: u32, access: Access) -> Result<Self, CmdError> {
+        let index = cmd.exec(&CreateAllMkey { pd, access })?;
+        Ok(Self {
+            key: index << 8,
+            start: 0,
+            _counted: Counted::new(Kind::Mkey),
+        })
+    }
+
+    /// A key for up to `entries` pages, in the domain of number `pd`, to be filled by requests. Sleeps.
+    pub(crate) fn create_free(cmd: &Cmd, pd: u32, entries: u32) -> Result<Self, CmdError> {
+        let index = cmd.exec(&CreateFreeMkey { pd, entries })?;
         Ok(Self {
             key: index << 8,
             start: 0,

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`base`] | protection and transport domain, memory key, TIS: what all queues of the interface share |
 //! | [`sq`], [`rq`], [`cq`] | queues as the card knows them |
+//! | [`q_counter`] | what the card dropped for want of a WQE |
 //! | [`wqe`], [`cqe`] | their entries |
 //! | [`tx`], [`sent`], [`gauge`] | transmit rings: the end that posts, the end that finishes, how far both are |
 //! | [`rx`], [`layout`] | receive rings, and how frames lie in their memory |

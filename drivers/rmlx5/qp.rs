@@ -168,6 +168,8 @@ struct CreateQp<'a> {
     xrc: Option<(u32, u32)>,
     /// Datagrams to a group do not come back to whoever sent them.
     no_multicast_loopback: bool,
+    /// Requests may fill memory regions.
+    fast_registration: bool,
 }
 
 impl Command for CreateQp<'_> {
@@ -190,7 +192,8 @@ impl Command for CreateQp<'_> {
                 .set(field!(qpc, uar_page), self.uar.into())
                 .set(field!(qpc, cqn_snd), self.cqns.0.into())
                 .set(field!(qpc, cqn_rcv), self.cqns.1.into())
-                .set(field!(qpc, dbr_addr), self.record);
+                .set(field!(qpc, dbr_addr), self.record)
+                .set_flag(field!(qpc, fre), self.fast_registration);
             match self.pd {
                 Some(pd) => qpc.set(field!(qpc, pd), pd.into()),
                 // Source: `create_kernel_qp` in ib/qp.c.
@@ -259,6 +262,8 @@ pub(crate) struct QpConfig {
     pub(crate) cqn: u32,
     /// CQEs can carry a user index, so that one must be given.
     pub(crate) cqe_version: u8,
+    /// Set of counters; 0: none.
+    pub(crate) counter_set: u8,
 }
 
 /// A QP of the current device generation.
@@ -271,6 +276,7 @@ pub(crate) struct Qp {
     doorbell: Doorbell,
     pd: u32,
     cqn: u32,
+    counter_set: u8,
     record: u64,
     /// Posted sends, counted in WQEBBs.
     sq: Window,
@@ -321,6 +327,7 @@ impl Qp {
             user_index: (config.cqe_version != 0).then_some(NO_USER_INDEX),
             xrc: None,
             no_multicast_loopback: false,
+            fast_registration: false,
         };
         match cmd.exec(&command) {
             Ok(number) => Ok(Self {
@@ -330,6 +337,7 @@ impl Qp {
                 doorbell: config.doorbell,
                 pd: config.pd,
                 cqn: config.cqn,
+                counter_set: config.counter_set,
                 record,
                 sq,
                 rq,

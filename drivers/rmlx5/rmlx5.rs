@@ -65,6 +65,8 @@ mod pages;
 mod pci;
 mod pd;
 mod port;
+mod port_counters;
+mod q_counter;
 mod qp;
 mod record;
 mod recovery;

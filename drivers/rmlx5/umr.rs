@@ -173,6 +173,7 @@ impl Station {
             pd: pd.number(),
             cqn: cq.number(),
             cqe_version: caps.cqe_version,
+            counter_set: 0,
         };
         let qp = match Qp::create(cmd, config, &records, ring) {
             Ok(qp) => qp,

@@ -16,4 +16,5 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/iter.h>
 #include <rdma/mlx5-abi.h>
+#include <rdma/restrack.h>
 #include <rdma/uverbs_ioctl.h>

@@ -27,6 +27,7 @@
 #include <linux/topology.h>
 #include <linux/workqueue.h>
 #include <net/devlink.h>
+#include <net/netlink.h>
 #include <net/page_pool/helpers.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
@@ -683,6 +684,23 @@ void rmlx5_helper_set_netdev_devlink_port(struct net_device *netdev,
 					  struct devlink_port *port)
 {
 	SET_NETDEV_DEVLINK_PORT(netdev, port);
+}
+
+/* net/netlink.h */
+
+struct nlattr *rmlx5_helper_nla_nest_start(struct sk_buff *skb, int attrtype)
+{
+	return nla_nest_start(skb, attrtype);
+}
+
+void rmlx5_helper_nla_nest_end(struct sk_buff *skb, struct nlattr *start)
+{
+	nla_nest_end(skb, start);
+}
+
+void rmlx5_helper_nla_nest_cancel(struct sk_buff *skb, struct nlattr *start)
+{
+	nla_nest_cancel(skb, start);
 }
 
 /* net/page_pool/helpers.h */

@@ -291,7 +291,9 @@ impl Core {
             );
         }
         inner.stop_asking();
-        inner.mended();
+        if inner.mended() {
+            self.device.counters.qps_recovered.inc();
+        }
         Ok(())
     }
 

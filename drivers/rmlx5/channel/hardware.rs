@@ -317,6 +317,7 @@ pub(super) fn queues(
                 pd,
                 cqn: cq.number(),
                 cqe_version: caps.cqe_version,
+                counter_set: device.counter_set(),
             };
             Qp::create(cmd, config, records, rings.qp)
                 .map_err(|(error, ring)| (Error::from(error), Some((error, ring))))

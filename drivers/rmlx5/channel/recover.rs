@@ -206,15 +206,16 @@ impl Inner {
         }
     }
 
-    /// The connection is up (again).
-    pub(super) fn mended(&mut self) {
+    /// The connection is up (again); whether it was broken.
+    pub(super) fn mended(&mut self) -> bool {
         let Some(broken) = self.broken.take() else {
-            return;
+            return false;
         };
         let us = now_ns().saturating_sub(broken.ns) / 1000;
         self.steps.recovered = self.steps.recovered.wrapping_add(1);
         self.steps.last_us = us;
         self.steps.max_us = self.steps.max_us.max(us);
+        true
     }
 }
 

@@ -193,7 +193,7 @@ impl Core {
                 let slot = hw.qp.rq().slot(upto) as u32;
                 hw.qp.received(upto);
                 let immediate = match kind {
-                    Received::Send => None,
+                    Received::Send | Received::SendInvalidate(_) => None,
                     Received::SendImm(value) => Some(value),
                     Received::WriteImm(value) => {
                         return self.malformed(inner, "WRITE with immediate", value);

@@ -29,6 +29,8 @@ pub(crate) enum Received {
     SendImm(u32),
     /// RDMA WRITE with immediate data.
     WriteImm(u32),
+    /// SEND that made a key of this end invalid.
+    SendInvalidate(u32),
 }
 
 /// A completion.
@@ -99,6 +101,46 @@ pub(crate) const fn is_valid(op_own: u8, owner: u8) -> bool {
     op_own & 1 == owner && (op_own >> 4) as u32 != raw::MLX5_CQE_INVALID
 }
 
+/// How a received packet was wrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrapping {
+    /// RoCE v1.
+    Grh,
+    /// RoCE v2 over IPv6.
+    Ipv6,
+    /// RoCE v2 over IPv4.
+    Ipv4,
+}
+
+/// What a received packet had around its payload. Source: `handle_responder` in ib/cq.c.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Envelope {
+    /// A GRH is before the payload of a datagram.
+    pub(crate) grh: bool,
+    pub(crate) wrapping: Wrapping,
+    /// Tag: VLAN id and priority.
+    pub(crate) vlan: Option<(u16, u8)>,
+}
+
+impl Envelope {
+    /// Of the completion of a receive.
+    pub(crate) fn parse(bytes: &[u8; CQE_BYTES]) -> Self {
+        let flags = read(bytes, wire!(mlx5_cqe64, flags_rqpn));
+        let tagged = read(bytes, wire!(mlx5_cqe64, l4_l3_hdr_type)) & 1 != 0;
+        // CAST, below: parts of 16 bits.
+        let tag = read(bytes, wire!(mlx5_cqe64, vlan_info)) as u16;
+        Self {
+            grh: flags >> 28 & 3 != 0,
+            wrapping: match flags >> 24 & 3 {
+                raw::MLX5_CQE_ROCE_L3_HEADER_TYPE_IPV4 => Wrapping::Ipv4,
+                raw::MLX5_CQE_ROCE_L3_HEADER_TYPE_IPV6 => Wrapping::Ipv6,
+                _ => Wrapping::Grh,
+            },
+            vlan: tagged.then_some((tag & 0xfff, (tag >> 13) as u8)),
+        }
+    }
+}
+
 impl Cqe {
     /// Parses an entry that [`is_valid`].
     pub(crate) fn parse(bytes: &[u8; CQE_BYTES]) -> Self {
@@ -128,6 +170,8 @@ impl Cqe {
             raw::MLX5_CQE_RESP_SEND => received(Received::Send),
             raw::MLX5_CQE_RESP_SEND_IMM => received(Received::SendImm(imm)),
             raw::MLX5_CQE_RESP_WR_IMM => received(Received::WriteImm(imm)),
+            // The key is where immediate data would be.
+            raw::MLX5_CQE_RESP_SEND_INV => received(Received::SendInvalidate(imm)),
             raw::MLX5_CQE_REQ_ERR => Self::RequesterError {
                 qpn,
                 wqe_counter,

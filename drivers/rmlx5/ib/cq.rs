@@ -26,12 +26,21 @@ use super::{
         UserContext, //
     },
     events::Events,
+    kverbs::{
+        Core,
+        Lives, //
+    },
     Data,
     Verbs, //
 };
 use crate::{
     buf::user::UserBuf,
     cq::{
+        self,
+        query::{
+            QueryCq,
+            Snapshot, //
+        },
         user::{
             Config,
             UserCq, //
@@ -51,8 +60,11 @@ pub(crate) struct Completions {
     events: Arc<Events>,
     number: u32,
     vector: usize,
-    /// Held while a command for it is under way; `None` at the end only.
+    /// Held while a command for it is under way; `None` at the end, and for one of the kernel.
     queue: Pin<KBox<Mutex<Option<UserCq>>>>,
+    /// What the kernel polls.
+    core: Option<Arc<Core>>,
+    lives: Arc<Lives>,
 }
 
 impl Completions {
@@ -60,10 +72,58 @@ impl Completions {
     pub(super) fn number(&self) -> u32 {
         self.number
     }
+
+    /// Of the kernel, without a CQ on the device yet.
+    pub(super) fn of_kernel(
+        data: &Data,
+        home: Home,
+        vector: usize,
+        core: Arc<Core>,
+    ) -> Result<Self> {
+        Ok(Self {
+            home,
+            events: data.events.clone(),
+            number: 0,
+            vector,
+            queue: KBox::pin_init(new_mutex!(None), GFP_KERNEL)?,
+            core: Some(core),
+            lives: data.lives.clone(),
+        })
+    }
+
+    /// The CQ of the kernel is there.
+    pub(super) fn install(&mut self, cq: cq::Cq) {
+        self.number = cq.number();
+        if let Some(core) = &self.core {
+            core.install(cq);
+        }
+    }
+
+    /// What the kernel polls; `None` for a user's CQ.
+    pub(super) fn core(&self) -> Option<&Arc<Core>> {
+        self.core.as_ref()
+    }
+
+    /// The completion vector that its events go to.
+    pub(super) fn vector(&self) -> u32 {
+        // CAST: at most 2048.
+        self.vector as u32
+    }
+
+    /// Asks the device; `None` when it does not answer or the CQ is of an earlier generation. Sleeps.
+    pub(super) fn look(&self) -> Option<Snapshot> {
+        self.home.alive().ok()?;
+        let number = self.number;
+        self.home.cmd().exec(&QueryCq { number }).ok()
+    }
 }
 
 impl Drop for Completions {
     fn drop(&mut self) {
+        if let Some(core) = self.core.take() {
+            self.drop_core(&core);
+            return;
+        }
         let Some(queue) = self.queue.lock().take() else {
             return;
         };
@@ -78,6 +138,14 @@ impl Drop for Completions {
     }
 }
 
+impl Completions {
+    /// A CQ of the kernel goes.
+    fn drop_core(&self, core: &Arc<Core>) {
+        self.lives.remove(core);
+        core.destroy(&self.events);
+    }
+}
+
 /// Passes completions on.
 struct Handler(Arc<CqNotifier>);
 
@@ -89,7 +157,7 @@ impl CqHandler for Handler {
 
 /// log2 of the entries of a CQ for `wanted` completions: one entry stays free. `EINVAL` beyond the
 /// limit of the device, with a line.
-fn log_entries(data: &Data, wanted: u32) -> Result<u8> {
+pub(super) fn log_entries(data: &Data, wanted: u32) -> Result<u8> {
     let caps = data.device.caps()?;
     let most = (1u32 << caps.log_max_cq_size).saturating_sub(1);
     if wanted == 0 || wanted > most {
@@ -109,7 +177,7 @@ pub(super) fn create(
     new: &mut NewCq<'_, Verbs>,
     udata: &mut Udata<'_>,
 ) -> Result<Completions> {
-    let user = new.context();
+    let user = new.context()?;
     let home = user.payload().home()?.clone();
     let log = log_entries(data, new.entries())?;
     let request = abi::CreateCq::parse(udata)?;
@@ -143,6 +211,8 @@ pub(super) fn create(
         number,
         vector,
         queue: slot,
+        core: None,
+        lives: data.lives.clone(),
     };
     let notifier = new.notifier();
     data.events.remember_cq(number, notifier.clone())?;

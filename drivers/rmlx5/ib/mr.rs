@@ -20,6 +20,7 @@ use kernel_ext::rdma::{
 };
 
 use super::{
+    kverbs::mr::PageList,
     Data,
     Verbs, //
 };
@@ -56,6 +57,8 @@ pub(crate) struct Region {
     key: Option<mr::Mr>,
     /// Unpinned when no key needs it any more.
     memory: Option<Arc<Memory>>,
+    /// Pages that the kernel has added.
+    list: Option<PageList>,
 }
 
 /// Pinned memory, and the size of its pages for the address that it is known by.
@@ -69,6 +72,38 @@ impl Region {
     pub(super) fn access(&self) -> Access {
         Access::from_bits(self.access.load(Relaxed))
     }
+
+    /// Of the kernel.
+    pub(super) fn of_kernel(
+        home: &Home,
+        access: Access,
+        key: mr::Mr,
+        list: Option<PageList>,
+    ) -> Self {
+        Self {
+            home: home.clone(),
+            access: Atomic::new(access.bits()),
+            key: Some(key),
+            memory: None,
+            list,
+        }
+    }
+
+    /// The pages that the kernel adds, of a region that has such.
+    pub(super) fn page_list(&self) -> Option<&PageList> {
+        self.list.as_ref()
+    }
+
+    /// Bus address of their list, and how many there are.
+    pub(super) fn list(&self) -> Option<(u64, u32)> {
+        self.list.as_ref()?.describe()
+    }
+
+    /// Number and bytes of its pages.
+    pub(super) fn pages(&self) -> Option<(usize, usize)> {
+        let memory = self.memory.as_ref()?;
+        Some((memory.umem.count(memory.page), memory.page))
+    }
 }
 
 impl Drop for Region {
@@ -81,7 +116,7 @@ impl Drop for Region {
         if let Some(Err(error)) = destroyed {
             if error.in_doubt() {
                 // The device may still use the memory: it stays pinned for ever.
-                core::mem::forget(self.memory.take());
+                core::mem::forget((self.memory.take(), self.list.take()));
             }
         }
     }
@@ -99,7 +134,8 @@ fn check(data: &Data, access: Access) -> Result {
     Ok(())
 }
 
-fn rights(access: Access) -> mr::Access {
+/// As commands have it.
+pub(super) fn permissions(access: Access) -> mr::Access {
     mr::Access {
         local_write: access.local_write(),
         remote_write: access.remote_write(),
@@ -116,7 +152,7 @@ fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<
         new.pd().payload().number()?,
         (&memory.umem, memory.page),
         new.virt,
-        rights(new.access),
+        permissions(new.access),
         next_byte(),
     );
     let key = match key {
@@ -143,6 +179,7 @@ fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<
         access: Atomic::new(new.access.bits()),
         key: Some(key),
         memory: Some(memory),
+        list: None,
     })
 }
 
@@ -189,7 +226,7 @@ pub(super) fn reregister(
     let change = Change {
         key,
         pd: new.pd().payload().number()?,
-        access: rights(new.access),
+        access: permissions(new.access),
         atomic,
     };
     data.umr.change(&data.device, &change)?;

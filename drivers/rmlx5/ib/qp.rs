@@ -30,16 +30,24 @@ use super::{
     context,
     context::UserContext,
     events::Events,
+    kverbs::{
+        Lives,
+        Queues, //
+    },
     Data,
     Verbs, //
 };
 use crate::{
     device::Device,
     home::Home,
-    qp::user::{
-        Config,
-        Transport,
-        UserQp, //
+    qp::{
+        query::Snapshot,
+        user::{
+            Config,
+            QueueMemory,
+            Transport,
+            UserQp, //
+        }, //
     },
     xrc::Anchor, //
 };
@@ -49,7 +57,7 @@ const LOG_BLOCK: u32 = 6;
 /// log2 of the bytes of a scatter entry, the smallest receive WQE.
 const LOG_ENTRY: u32 = 4;
 /// The user index that means none. Source: `MLX5_IB_DEFAULT_UIDX` in ib/mlx5_ib.h.
-const NO_USER_INDEX: u32 = 0xff_ffff;
+pub(super) const NO_USER_INDEX: u32 = 0xff_ffff;
 
 /// `IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK` of include/rdma/ib_verbs.h.
 const NO_MULTICAST_LOOPBACK: u32 = 1 << 1;
@@ -61,11 +69,15 @@ pub(crate) struct Pair {
     kind: QpKind,
     /// What is reported of its queues.
     caps: QpCaps,
+    send_blocks: u32,
     signals_all: bool,
     inner: Pin<KBox<Mutex<Inner>>>,
     register: Option<Register>,
     /// What an XRC QP names in its context.
     _anchor: Option<Arc<Anchor>>,
+    /// What the kernel posts to.
+    queues: Option<Arc<Queues>>,
+    lives: Arc<Lives>,
 }
 
 /// What changes. The lock is held while a command for the QP is under way.
@@ -116,21 +128,78 @@ impl Drop for Register {
     }
 }
 
+impl Pair {
+    /// Of the kernel, without a QP on the device yet.
+    pub(super) fn of_kernel(
+        data: &Data,
+        home: Home,
+        kind: QpKind,
+        caps: QpCaps,
+        send_blocks: u32,
+        signals_all: bool,
+    ) -> Result<Self> {
+        Ok(Self {
+            home,
+            events: data.events.clone(),
+            kind,
+            caps,
+            send_blocks,
+            signals_all,
+            inner: Inner::new()?,
+            register: None,
+            _anchor: None,
+            queues: None,
+            lives: data.lives.clone(),
+        })
+    }
+
+    /// The QP of the kernel is there.
+    pub(super) fn install(&mut self, qp: UserQp) {
+        self.inner.lock().qp = Some(qp);
+    }
+
+    /// What the kernel posts to is there.
+    pub(super) fn set_queues(&mut self, queues: Arc<Queues>) {
+        self.queues = Some(queues);
+    }
+
+    /// What the kernel posts to; `None` for a user's QP.
+    pub(super) fn queues(&self) -> Option<&Arc<Queues>> {
+        self.queues.as_ref()
+    }
+
+    /// WQEBBs of the send queue and receives of the receive queue.
+    pub(super) fn sizes(&self) -> (u32, u32) {
+        (self.send_blocks, self.caps.recv_wr)
+    }
+
+    /// Asks the device; `None` when it does not answer or the QP is of an earlier generation. Sleeps.
+    pub(super) fn look(&self) -> Option<Snapshot> {
+        let inner = self.inner.lock();
+        let qp = inner.qp.as_ref().filter(|_| self.home.is_current())?;
+        qp.query(self.home.cmd()).ok()
+    }
+}
+
 impl Drop for Pair {
     fn drop(&mut self) {
-        let Some(qp) = self.inner.lock().qp.take() else {
-            return;
-        };
+        let qp = self.inner.lock().qp.take();
         // A QP of an earlier generation is gone already, and its number may be another's.
-        if self.home.is_current() {
+        if let Some(qp) = qp.filter(|_| self.home.is_current()) {
             self.events.forget_qp(qp.number());
             qp.destroy(self.home.cmd());
+        }
+        if let Some(queues) = self.queues.take() {
+            self.lives.drop_gsi(&queues);
+            let (send, receive) = queues.cqs();
+            send.remove(queues.number());
+            receive.remove(queues.number());
         }
     }
 }
 
 /// Checks what the user wants against the limits of the device.
-fn check_caps(data: &Data, caps: &QpCaps) -> Result {
+pub(super) fn check_caps(data: &Data, caps: &QpCaps) -> Result {
     let limits = data.limits()?;
     for (what, wanted, most) in [
         ("sends", caps.send_wr, limits.max_qp_wr),
@@ -199,7 +268,7 @@ pub(super) fn create(
     new: &mut NewQp<'_, Verbs>,
     udata: &mut Udata<'_>,
 ) -> Result<Pair> {
-    let context = new.context();
+    let context = new.context()?;
     let user = context.payload();
     let home = user.home()?.clone();
     let transport = match new.kind() {
@@ -209,6 +278,7 @@ pub(super) fn create(
         QpKind::XrcInitiator => Transport::Xrc,
         // Receiving ends are made without a user.
         QpKind::XrcTarget => return Err(EINVAL),
+        QpKind::Gsi => return Err(EPERM),
         QpKind::Other(kind) => {
             data.complain(fmt!("QP: type {kind} is not supported"));
             return Err(EOPNOTSUPP);
@@ -261,9 +331,9 @@ pub(super) fn create(
         0 => None,
         _ => Some(context::buffer(context, request.buffers.queue, bytes)?),
     };
-    let record = Some(context::record(context, request.buffers.record)?);
+    let record = context::record(context, request.buffers.record)?;
     let inner = Inner::new()?;
-    let qp = UserQp::create(&data.device.cmd, config, buf, record)?;
+    let qp = UserQp::create(&data.device.cmd, config, QueueMemory::User(buf, record))?;
     let number = qp.number();
     inner.lock().qp = Some(qp);
     // From here on an error destroys it.
@@ -272,10 +342,13 @@ pub(super) fn create(
         events: data.events.clone(),
         kind: new.kind(),
         caps: reported(&request, receive),
+        send_blocks: request.send_blocks,
         signals_all: new.signals_all(),
         inner,
         register,
         _anchor: ends.anchor,
+        queues: None,
+        lives: data.lives.clone(),
     };
     data.events.remember_qp(number, new.notifier())?;
     let register = pair.register.as_ref().map(|register| register.number);

@@ -7,6 +7,7 @@ use kernel_ext::rdma::{
     AddressVector,
     Context,
     Cq,
+    Details,
     Mr,
     NewCq,
     NewMr,
@@ -40,6 +41,7 @@ use super::{
         self,
         Pair, //
     },
+    resource,
     srq::{
         self,
         Shared, //
@@ -100,7 +102,7 @@ impl UserVerbs for Verbs {
         change: &QpChange<'_>,
         udata: &mut Udata<'_>,
     ) -> Result {
-        qp::modify::modify(data, qp, change, udata)
+        qp::modify::modify_user(data, qp, change, udata)
     }
 
     fn query_qp(_data: &Data, qp: Qp<'_, Pair>) -> Result<QpReport> {
@@ -167,5 +169,17 @@ impl UserVerbs for Verbs {
 
     fn detach_multicast(_data: &Data, qp: Qp<'_, Pair>, gid: [u8; 16]) -> Result {
         qp::detach(qp, &gid)
+    }
+
+    fn describe_cq(_data: &Data, cq: Cq<'_, Completions>, to: &mut Details<'_>) -> Result {
+        resource::cq(cq, to)
+    }
+
+    fn describe_qp(_data: &Data, qp: Qp<'_, Pair>, to: &mut Details<'_>) -> Result {
+        resource::qp(qp, to)
+    }
+
+    fn describe_mr(_data: &Data, mr: Mr<'_, Region>, to: &mut Details<'_>) -> Result {
+        resource::mr(mr, to)
     }
 }

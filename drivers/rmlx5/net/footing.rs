@@ -53,7 +53,7 @@ impl Footing {
 
     /// Frames that found no WQE since it was made; wraps around. Sleeps.
     pub(super) fn out_of_buffer(&self) -> Option<u32> {
-        self.base.counter()?.out_of_buffer().ok()
+        Some(self.base.counter()?.read().ok()?.out_of_buffer)
     }
 
     /// What the hash spreads over from now on, a power of two of RQs, and the RQ of everything else. Sleeps.

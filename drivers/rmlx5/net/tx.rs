@@ -61,6 +61,7 @@ use super::{
 };
 use crate::{
     home::Home,
+    port_counters::PortCounters,
     record::Record,
     uar::Uar, //
 };
@@ -97,6 +98,8 @@ pub(super) struct TxRing {
     shown: u32,
     uar: Arc<Uar>,
     register: usize,
+    /// Where the device counts its mapping errors too.
+    device_counts: Arc<PortCounters>,
     /// Nothing is posted any more.
     broken: bool,
 }
@@ -159,6 +162,7 @@ impl TxRing {
             },
             uar,
             register,
+            device_counts: device.counters.clone(),
             broken: false,
         };
         Ok((done, ring))
@@ -289,7 +293,10 @@ impl TxRing {
         });
         if let Err((_skb, _note, why)) = pushed {
             match why {
-                Refused::Mapping => counts.mapping_errors.inc(),
+                Refused::Mapping => {
+                    counts.mapping_errors.inc();
+                    self.device_counts.mapping_errors.inc();
+                }
                 Refused::Full => counts.bad_packets.inc(),
             }
             return None;

@@ -47,8 +47,26 @@ pub(crate) struct Snapshot {
     pub(crate) rnr_timer: u8,
     /// Retries, and those when the receiver is not ready.
     pub(crate) retries: (u8, u8),
+    /// Blocks of the send queue that were rung for, and those the device is done with.
+    pub(crate) send_blocks: (u16, u16),
+    /// Receives that were published, and those the device has used.
+    pub(crate) receives: (u16, u16),
     /// Path.
     pub(crate) path: PathSnapshot,
+}
+
+impl Snapshot {
+    /// Blocks of the send queue that the device is not done with.
+    pub(crate) fn sends_outstanding(&self) -> u32 {
+        let (posted, done) = self.send_blocks;
+        posted.wrapping_sub(done).into()
+    }
+
+    /// Receives that the device has not used.
+    pub(crate) fn receives_outstanding(&self) -> u32 {
+        let (posted, done) = self.receives;
+        posted.wrapping_sub(done).into()
+    }
 }
 
 /// The primary path of a [`Snapshot`].
@@ -134,6 +152,14 @@ impl Command for QueryQp {
             retries: (
                 qpc.get(field!(qpc, retry_count)) as u8,
                 qpc.get(field!(qpc, rnr_retry)) as u8,
+            ),
+            send_blocks: (
+                qpc.get(field!(qpc, sw_sq_wqebb_counter)) as u16,
+                qpc.get(field!(qpc, hw_sq_wqebb_counter)) as u16,
+            ),
+            receives: (
+                qpc.get(field!(qpc, sw_rq_counter)) as u16,
+                qpc.get(field!(qpc, hw_rq_counter)) as u16,
             ),
             path: PathSnapshot::parse(qpc.sub(span!(qpc, primary_address_path))),
         })

@@ -96,6 +96,7 @@ impl Command for RstToInit<'_> {
             .with(span!(rst2init_qp_in, qpc), |qpc| {
                 common(qpc, qp);
                 qpc.set(field!(qpc, dbr_addr), qp.record)
+                    .set(field!(qpc, counter_set_id), qp.counter_set.into())
                     .set(field!(qpc, primary_address_path.vhca_port_num), PORT.into());
                 match qp.ring.service {
                     // Reads and atomics are allowed when the responder's depth is known.

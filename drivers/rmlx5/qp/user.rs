@@ -4,7 +4,10 @@
 //! The context of a transition comes from who knows the verbs; what belongs to the QP itself is added
 //! here. Source of the fields: `create_user_qp` and `__mlx5_ib_modify_qp` in ib/qp.c.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use mlx5_hw::{
     field,
     field::{
@@ -36,6 +39,7 @@ use crate::{
             UserBuf,
             UserRecord, //
         },
+        Buf,
         Memory, //
     },
     census::{
@@ -47,7 +51,11 @@ use crate::{
         CmdError,
         Command, //
     },
-    cq::leak_if_in_doubt, //
+    cq::leak_if_in_doubt,
+    record::{
+        Record,
+        Records, //
+    }, //
 };
 
 /// Bytes of the context of a QP.
@@ -64,6 +72,8 @@ pub(crate) enum Transport {
     Ud,
     /// Extended reliable connection, either end.
     Xrc,
+    /// Unreliable datagrams to QP 1.
+    Gsi,
 }
 
 impl Transport {
@@ -73,6 +83,7 @@ impl Transport {
             Self::Uc => raw::MLX5_QP_ST_UC,
             Self::Ud => raw::MLX5_QP_ST_UD,
             Self::Xrc => raw::MLX5_QP_ST_XRC,
+            Self::Gsi => raw::MLX5_QP_ST_QP1,
         }
     }
 }
@@ -205,24 +216,52 @@ impl Command for Multicast<'_, false> {
     }
 }
 
-/// A user's QP of the current device generation.
+/// Queues of the driver's own, receives first, and their doorbell record.
+pub(crate) struct OwnMemory {
+    pub(crate) buf: Buf,
+    pub(crate) records: Records,
+}
+
+/// Memory of the queues and their doorbell record.
+pub(crate) enum QueueMemory {
+    /// Of a process; a QP without queues of its own has no buffer.
+    User(Option<UserBuf>, UserRecord),
+    /// Of the driver, for others in the kernel.
+    Own(Arc<OwnMemory>),
+    /// There are no queues.
+    Nothing,
+}
+
+impl QueueMemory {
+    fn buffer(&self) -> Option<Memory<'_>> {
+        match self {
+            Self::User(buf, _) => buf.as_ref().map(Memory::User),
+            Self::Own(own) => Some(Memory::Own(&own.buf)),
+            Self::Nothing => None,
+        }
+    }
+
+    fn record(&self) -> u64 {
+        match self {
+            Self::User(_, record) => record.address(),
+            Self::Own(own) => own.records.address(Record::Qp),
+            Self::Nothing => 0,
+        }
+    }
+}
+
+/// A QP of the current device generation that others post to: a process, or somebody in the kernel.
 pub(crate) struct UserQp {
     number: u32,
     config: Config,
-    buf: Option<UserBuf>,
-    record: Option<UserRecord>,
+    memory: QueueMemory,
     _counted: Counted,
 }
 
 impl UserQp {
-    /// Creates the QP in RESET. `buf` holds the receive queue and, behind it, the send queue; a QP
+    /// Creates the QP in RESET. The memory holds the receive queue and, behind it, the send queue; a QP
     /// without either has none, and need not have a doorbell record. Sleeps. `ENOMEM` when the HCA has no more QPs.
-    pub(crate) fn create(
-        cmd: &Cmd,
-        config: Config,
-        buf: Option<UserBuf>,
-        record: Option<UserRecord>,
-    ) -> Result<Self, CmdError> {
+    pub(crate) fn create(cmd: &Cmd, config: Config, memory: QueueMemory) -> Result<Self, CmdError> {
         let receives = match (config.srqn, config.receive) {
             (Some(srqn), _) => Receives::Shared { srqn },
             (None, Some((log, log_stride))) => Receives::Own { log, log_stride },
@@ -230,27 +269,27 @@ impl UserQp {
         };
         let created = cmd.exec(&CreateQp {
             service: config.transport.code(),
-            memory: buf.as_ref().map(Memory::User),
+            memory: memory.buffer(),
             receives,
             log_send: config.send,
             uar: config.uar,
             pd: Some(config.pd),
             cqns: config.cqns,
-            record: record.as_ref().map_or(0, UserRecord::address),
+            record: memory.record(),
             user_index: config.user_index,
             xrc: config.xrc,
             no_multicast_loopback: config.no_multicast_loopback,
+            fast_registration: matches!(memory, QueueMemory::Own(_)),
         });
         match created {
             Ok(number) => Ok(Self {
                 number,
                 config,
-                buf,
-                record,
+                memory,
                 _counted: Counted::new(Kind::Qp),
             }),
             Err(error) => {
-                leak_if_in_doubt(&error, (buf, record));
+                leak_if_in_doubt(&error, memory);
                 Err(error)
             }
         }
@@ -279,10 +318,8 @@ impl UserQp {
             .set(field!(qpc, pd), self.config.pd.into())
             .set(field!(qpc, cqn_snd), self.config.cqns.0.into())
             .set(field!(qpc, cqn_rcv), self.config.cqns.1.into());
-        if let (Transition::RstToInit, Some(_), Some(record)) =
-            (transition, self.config.receive, &self.record)
-        {
-            qpc.set(field!(qpc, dbr_addr), record.address());
+        if transition == Transition::RstToInit && self.config.receive.is_some() {
+            qpc.set(field!(qpc, dbr_addr), self.memory.record());
         }
         fill(&mut qpc);
         if qpc.overflowed() {
@@ -346,7 +383,7 @@ impl UserQp {
         if let Err(error) = cmd.exec(&DestroyQp {
             number: self.number,
         }) {
-            leak_if_in_doubt(&error, (self.buf, self.record));
+            leak_if_in_doubt(&error, self.memory);
         }
     }
 }

@@ -38,7 +38,7 @@ impl<T> Cq<'_, T> {
 pub struct NewCq<'a, D: UserVerbs> {
     cq: *mut bindings::ib_cq,
     attr: *const bindings::ib_cq_init_attr,
-    context: Context<'a, D::Context>,
+    context: Option<Context<'a, D::Context>>,
     notifier: Arc<CqNotifier>,
 }
 
@@ -49,7 +49,7 @@ impl<'a, D: UserVerbs> NewCq<'a, D> {
     pub(super) unsafe fn new(
         cq: *mut bindings::ib_cq,
         attr: *const bindings::ib_cq_init_attr,
-        context: Context<'a, D::Context>,
+        context: Option<Context<'a, D::Context>>,
         notifier: Arc<CqNotifier>,
     ) -> Self {
         // INVARIANT: By the safety requirements.
@@ -62,8 +62,12 @@ impl<'a, D: UserVerbs> NewCq<'a, D> {
     }
 
     /// The user.
-    pub fn context(&self) -> Context<'a, D::Context> {
-        self.context
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when it is the kernel.
+    pub fn context(&self) -> Result<Context<'a, D::Context>> {
+        self.context.ok_or(EINVAL)
     }
 
     /// Who is told of completions and errors. Nobody is before the create function has returned.

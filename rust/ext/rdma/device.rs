@@ -16,12 +16,13 @@ use rmlx5_bindings as bindings;
 
 use super::{
     attr::{DeviceAttributes, PortAttributes},
+    counter::CounterSet,
     gid::{Gid, GidKinds},
+    kverbs::KernelVerbs,
     mmap::Vma,
     object::Context,
     ops::Ops,
     udata::Udata,
-    verbs::UserVerbs,
 };
 use crate::{
     net::NetDevice,
@@ -65,6 +66,12 @@ pub trait Driver: Sized + 'static {
     /// Attributes in directories of their own. They too are there when the uevent of the device is
     /// sent.
     const NAMED_GROUPS: Groups<DataOf<Self>> = &[None];
+
+    /// Counters of each port.
+    const PORT_COUNTERS: Option<&'static CounterSet<Self::Data>> = None;
+
+    /// Counters of the device as a whole.
+    const DEVICE_COUNTERS: Option<&'static CounterSet<Self::Data>> = None;
 
     /// Limits and identity. Called once when the device is registered, without `udata`, and
     /// whenever user space asks.
@@ -255,7 +262,7 @@ impl<D: Driver> Registration<D> {
         data: impl PinInit<D::Data, Error>,
     ) -> Result<Self>
     where
-        D: UserVerbs,
+        D: KernelVerbs,
     {
         const { assert!(offset_of!(Shell<D>, ib) == 0) };
         let data = KBox::pin_init(data, GFP_KERNEL)?;

@@ -96,6 +96,29 @@ impl Allocated {
         Ok(raw)
     }
 
+    /// Makes a region of the kernel in domain `pd`, which fills in what it is by itself.
+    ///
+    /// # Safety
+    ///
+    /// `pd` must be a domain.
+    pub(super) unsafe fn bare<D: UserVerbs>(
+        pd: *mut bindings::ib_pd,
+        key: u32,
+        payload: D::Mr,
+    ) -> Result<*mut bindings::ib_mr> {
+        let place = KBox::<Object<bindings::ib_mr, D::Mr>>::new_uninit(GFP_KERNEL | __GFP_ZERO)?;
+        let raw = KBox::into_raw(place).cast::<bindings::ib_mr>();
+        // SAFETY: Zeroed memory of the size of an object, and nobody else has it yet; moving a value
+        // cannot fail.
+        unsafe {
+            Object::<bindings::ib_mr, D::Mr>::create(raw, Ok::<_, Error>(payload))?;
+            (*raw).lkey = key;
+            (*raw).rkey = key;
+            (*raw).device = (*pd).device;
+        }
+        Ok(raw)
+    }
+
     /// Drops the payload and frees the memory.
     ///
     /// # Safety

@@ -105,3 +105,11 @@ pub type Context<'a, T> = Ref<'a, bindings::ib_ucontext, T>;
 
 /// A protection domain.
 pub type Pd<'a, T> = Ref<'a, bindings::ib_pd, T>;
+
+impl<T> Pd<'_, T> {
+    /// Key of all memory for this side, of a domain of the kernel.
+    pub fn local_dma_lkey(&self) -> u32 {
+        // SAFETY: By the type invariant; it does not change after the creation.
+        unsafe { (*self.as_raw()).local_dma_lkey }
+    }
+}

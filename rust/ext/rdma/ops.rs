@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The table of functions that the core calls.
 
+mod kverbs;
 mod user;
 
 use core::{fmt, marker::PhantomData, ptr};
@@ -14,13 +15,16 @@ use kernel::{
 use rmlx5_bindings as bindings;
 
 use super::{
+    counter::CounterOps,
+    details::DetailOps,
     device::{Driver, Shell},
     gid::Gid,
+    kverbs::KernelVerbs,
     mmap::Vma,
     object::{Context, Object},
     udata::Udata,
-    verbs::UserVerbs,
 };
+use kverbs::KernelOps;
 use user::UserOps;
 
 /// Functions for driver `D`.
@@ -29,7 +33,7 @@ pub(super) struct Ops<D>(PhantomData<D>);
 type ContextObject<D> = Object<bindings::ib_ucontext, <D as Driver>::Context>;
 type PdObject<D> = Object<bindings::ib_pd, <D as Driver>::Pd>;
 
-impl<D: UserVerbs> Ops<D> {
+impl<D: KernelVerbs> Ops<D> {
     pub(super) fn table() -> bindings::ib_device_ops {
         let mut ops: bindings::ib_device_ops = pin_init::zeroed();
         ops.owner = D::Module::THIS_MODULE.as_ptr();
@@ -52,6 +56,9 @@ impl<D: UserVerbs> Ops<D> {
         ops.alloc_pd = Some(Self::alloc_pd);
         ops.dealloc_pd = Some(Self::dealloc_pd);
         UserOps::<D>::fill(&mut ops);
+        KernelOps::<D>::fill(&mut ops);
+        CounterOps::<D>::fill(&mut ops);
+        DetailOps::<D>::fill(&mut ops);
         ops.size_ib_ucontext = const { ContextObject::<D>::SIZE };
         ops.size_ib_pd = const { PdObject::<D>::SIZE };
         ops

@@ -11,6 +11,7 @@ use super::{
     ah::{AddressVector, PathReport},
     attr::Mtu,
     cq::Cq,
+    kverbs::QpHandle,
     notify::{QpNotifier, Watched},
     object::{Context, Pd, Ref},
     srq::Srq,
@@ -34,6 +35,8 @@ pub enum QpKind {
     XrcInitiator,
     /// Receiving end of one, which belongs to an XRC domain.
     XrcTarget,
+    /// Unreliable datagrams to QP 1, for management.
+    Gsi,
     /// Another one, by its number (`enum ib_qp_type`).
     Other(u32),
 }
@@ -46,6 +49,7 @@ impl QpKind {
             bindings::ib_qp_type_IB_QPT_UD => Self::Ud,
             bindings::ib_qp_type_IB_QPT_XRC_INI => Self::XrcInitiator,
             bindings::ib_qp_type_IB_QPT_XRC_TGT => Self::XrcTarget,
+            bindings::ib_qp_type_IB_QPT_GSI => Self::Gsi,
             other => Self::Other(other),
         }
     }
@@ -57,6 +61,7 @@ impl QpKind {
             Self::Ud => bindings::ib_qp_type_IB_QPT_UD,
             Self::XrcInitiator => bindings::ib_qp_type_IB_QPT_XRC_INI,
             Self::XrcTarget => bindings::ib_qp_type_IB_QPT_XRC_TGT,
+            Self::Gsi => bindings::ib_qp_type_IB_QPT_GSI,
             Self::Other(other) => other,
         }
     }
@@ -141,7 +146,7 @@ impl QpCaps {
 pub struct NewQp<'a, D: UserVerbs> {
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_init_attr,
-    context: Context<'a, D::Context>,
+    context: Option<Context<'a, D::Context>>,
     notifier: Arc<QpNotifier>,
 }
 
@@ -152,7 +157,7 @@ impl<'a, D: UserVerbs> NewQp<'a, D> {
     pub(super) unsafe fn new(
         qp: *mut bindings::ib_qp,
         attr: *mut bindings::ib_qp_init_attr,
-        context: Context<'a, D::Context>,
+        context: Option<Context<'a, D::Context>>,
         notifier: Arc<QpNotifier>,
     ) -> Self {
         // INVARIANT: By the safety requirements.
@@ -170,8 +175,12 @@ impl<'a, D: UserVerbs> NewQp<'a, D> {
     }
 
     /// The user.
-    pub fn context(&self) -> Context<'a, D::Context> {
-        self.context
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when it is the kernel.
+    pub fn context(&self) -> Result<Context<'a, D::Context>> {
+        self.context.ok_or(EINVAL)
     }
 
     /// Who is told of events. Nobody is before the create function has returned.
@@ -203,6 +212,16 @@ impl<'a, D: UserVerbs> NewQp<'a, D> {
     pub fn set_caps(&mut self, caps: &QpCaps) {
         // SAFETY: By the type invariant.
         caps.store(unsafe { &mut (*self.attr).cap });
+    }
+
+    /// What completions name the QP by.
+    pub fn handle(&self) -> QpHandle {
+        QpHandle::new(self.qp)
+    }
+
+    /// The port that a QP for management datagrams is for, counted from 1.
+    pub fn port(&self) -> u32 {
+        self.get().port_num
     }
 
     /// The number of the QP, 24 bits.

@@ -7,6 +7,7 @@ use super::{
     access::Access,
     ah::AddressVector,
     cq::{Cq, NewCq},
+    details::Details,
     device::Driver,
     mr::{Mr, NewMr, Reregister},
     mw::NewWindow,
@@ -129,4 +130,22 @@ pub trait UserVerbs: Driver {
 
     /// They do not any more.
     fn detach_multicast(data: &Self::Data, qp: Qp<'_, Self::Qp>, gid: [u8; 16]) -> Result;
+
+    /// Tells details of a CQ. May ask the device.
+    fn describe_cq(data: &Self::Data, cq: Cq<'_, Self::Cq>, to: &mut Details<'_>) -> Result {
+        let _ = (data, cq, to);
+        Ok(())
+    }
+
+    /// Tells details of a QP. May ask the device.
+    fn describe_qp(data: &Self::Data, qp: Qp<'_, Self::Qp>, to: &mut Details<'_>) -> Result {
+        let _ = (data, qp, to);
+        Ok(())
+    }
+
+    /// Tells details of a memory region. May ask the device.
+    fn describe_mr(data: &Self::Data, mr: Mr<'_, Self::Mr>, to: &mut Details<'_>) -> Result {
+        let _ = (data, mr, to);
+        Ok(())
+    }
 }

@@ -34,9 +34,16 @@ use crate::{
 };
 
 /// A packet in 2^8 asks for an acknowledgement. Source: `MLX5_IB_ACK_REQ_FREQ` in ib/qp.c.
-const LOG_ACK_FREQUENCY: u64 = 8;
-/// Code of the MTU of datagrams, 4096 bytes, and log2 of the longest one.
-const DATAGRAM: (u64, u64) = (5, 12);
+pub(in crate::ib) const LOG_ACK_FREQUENCY: u64 = 8;
+/// Code of the MTU of datagrams and log2 of the longest one: of users, and for management.
+pub(in crate::ib) const fn datagram(kind: QpKind) -> Option<(u64, u64)> {
+    match kind {
+        QpKind::Ud => Some((5, 12)),
+        QpKind::Gsi => Some((1, 8)),
+        _ => None,
+    }
+}
+
 /// `IB_MIG_MIGRATED`: there is no other path to migrate to.
 const MIGRATED: u32 = 0;
 
@@ -87,7 +94,7 @@ fn optional_of_step(transition: Transition, kind: QpKind) -> u32 {
     let (access, rnr) = match kind {
         QpKind::Rc | QpKind::XrcInitiator | QpKind::XrcTarget => (RRE | RAE | RWE, RNR),
         QpKind::Uc => (RWE, 0),
-        QpKind::Ud | QpKind::Other(_) => (QKEY, 0),
+        QpKind::Ud | QpKind::Gsi | QpKind::Other(_) => (QKEY, 0),
     };
     match transition {
         Transition::RstToInit => 0,
@@ -241,11 +248,12 @@ fn fill(
     number: u32,
     change: &QpChange<'_>,
     inner: &Inner,
+    counter_set: Option<u8>,
 ) -> Result {
     qpc.set(field!(qpc, log_ack_req_freq), LOG_ACK_FREQUENCY);
-    if pair.kind == QpKind::Ud {
-        qpc.set(field!(qpc, mtu), DATAGRAM.0)
-            .set(field!(qpc, log_msg_max), DATAGRAM.1);
+    if let Some((mtu, log)) = datagram(pair.kind) {
+        qpc.set(field!(qpc, mtu), mtu)
+            .set(field!(qpc, log_msg_max), log);
     } else if let Some(mtu) = change.path_mtu()? {
         qpc.set(field!(qpc, mtu), (mtu as u32).into())
             .set(field!(qpc, log_msg_max), caps.log_max_message.into());
@@ -257,6 +265,9 @@ fn fill(
         qpc.with(span!(qpc, primary_address_path), |ads| {
             fill_path(ads, &path, pair.kind, (number, change.destination_qpn()));
         });
+    }
+    if let Some(set) = counter_set {
+        qpc.set(field!(qpc, counter_set_id), set.into());
     }
     // A RoCE device has one port and one partition.
     qpc.set(field!(qpc, primary_address_path.vhca_port_num), 1);
@@ -296,16 +307,30 @@ fn fill(
     Ok(())
 }
 
-/// Changes a QP. When it fails the QP is as it was, as far as the device says.
-pub(in crate::ib) fn modify(
+/// Changes a QP of a user.
+pub(in crate::ib) fn modify_user(
     data: &Data,
     qp: Qp<'_, Pair>,
     change: &QpChange<'_>,
     udata: &mut Udata<'_>,
 ) -> Result {
-    let pair = qp.payload();
-    pair.home.alive()?;
+    qp.payload().home.alive()?;
     abi::parse_modify_qp(udata)?;
+    modify(data, qp, change)
+}
+
+/// Changes a QP. When it fails the QP is as it was, as far as the device says.
+pub(in crate::ib) fn modify(data: &Data, qp: Qp<'_, Pair>, change: &QpChange<'_>) -> Result {
+    let pair = qp.payload();
+    if let Some(queues) = pair.queues.as_ref().filter(|queues| queues.is_over()) {
+        // The device has forgotten it: it is in ERROR, and what is posted is flushed.
+        return match change.state()? {
+            Some(QpState::Error) => Ok(()),
+            Some(QpState::Reset) => queues.reset(),
+            _ => Err(EIO),
+        };
+    }
+    pair.home.alive()?;
     let caps = data.device.caps()?;
     let number = qp.number();
     check(data, &caps, number, change)?;
@@ -334,13 +359,20 @@ pub(in crate::ib) fn modify(
     }
     let hardware = inner.qp.as_ref().ok_or(EIO)?;
     match Move::between(from, to) {
-        Some(Move::Reset) => hardware.reset(&data.device.cmd)?,
+        Some(Move::Reset) => {
+            hardware.reset(&data.device.cmd)?;
+            if let Some(queues) = &pair.queues {
+                queues.reset()?;
+            }
+        }
         Some(Move::Error) => hardware.fail(&data.device.cmd)?,
         Some(Move::Step(transition)) => {
             let optional = optional_of_change(change) & optional_of_step(transition, pair.kind);
+            // Source: `__mlx5_ib_modify_qp` in ib/qp.c.
+            let set = (transition == Transition::RstToInit).then(|| data.device.counter_set());
             let mut filled = Ok(());
             hardware.transit(&data.device.cmd, transition, optional, |qpc| {
-                filled = fill(qpc, &pair, &caps, number, change, &next);
+                filled = fill(qpc, &pair, &caps, number, change, &next, set);
             })?;
             filled?;
         }

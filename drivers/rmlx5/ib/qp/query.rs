@@ -82,7 +82,7 @@ pub(in crate::ib) fn query(qp: Qp<'_, Pair>) -> Result<QpReport> {
         destination_qpn: snapshot.remote_qpn,
         access: access(snapshot.remote),
         caps: pair.caps,
-        path: (pair.kind != QpKind::Ud).then(|| path(&snapshot.path)),
+        path: (!matches!(pair.kind, QpKind::Ud | QpKind::Gsi)).then(|| path(&snapshot.path)),
         pkey_index: snapshot.path.pkey_index,
         // Fields of three bits.
         max_rd_atomic: 1u8.wrapping_shl(snapshot.log_initiator_depth.into()),

@@ -22,6 +22,7 @@ use crate::{
     },
     qp::user::{
         Config,
+        QueueMemory,
         Transport,
         UserQp, //
     },
@@ -47,7 +48,7 @@ pub(in crate::ib) fn create(data: &Data, new: &mut NewXrcTarget<'_, Verbs>) -> R
         user_index: (caps.cqe_version != 0).then_some(NO_USER_INDEX),
     };
     let inner = Inner::new()?;
-    let qp = UserQp::create(&data.device.cmd, config, None, None)?;
+    let qp = UserQp::create(&data.device.cmd, config, QueueMemory::Nothing)?;
     let number = qp.number();
     inner.lock().qp = Some(qp);
     // From here on an error destroys it.
@@ -56,10 +57,13 @@ pub(in crate::ib) fn create(data: &Data, new: &mut NewXrcTarget<'_, Verbs>) -> R
         events: data.events.clone(),
         kind: QpKind::XrcTarget,
         caps: QpCaps::default(),
+        send_blocks: 0,
         signals_all: false,
         inner,
         register: None,
         _anchor: Some(anchor),
+        queues: None,
+        lives: data.lives.clone(),
     };
     data.events.remember_qp(number, new.notifier())?;
     new.set_number(number);

@@ -6,30 +6,35 @@ use core::marker::PhantomData;
 use kernel::{error::from_result, prelude::*};
 use rmlx5_bindings as bindings;
 
-use super::super::{
-    access::Access,
-    ah::AddressVector,
-    cq::NewCq,
-    device::Shell,
-    mr::{Allocated, NewMr, Reregister},
-    mw::NewWindow,
-    notify::{Notifier, Watched},
-    object::{Context, Object, Ref},
-    qp::{NewQp, NewXrcTarget, QpChange},
-    srq::{NewSrq, SrqChange},
-    udata::Udata,
-    verbs::UserVerbs,
+use super::{
+    super::{
+        access::Access,
+        ah::AddressVector,
+        cq::NewCq,
+        device::Shell,
+        kverbs::KernelVerbs,
+        mr::{Allocated, NewMr, Reregister},
+        mw::NewWindow,
+        notify::{Notifier, Watched},
+        object::{Context, Object, Ref},
+        qp::{NewQp, NewXrcTarget, QpChange},
+        srq::{NewSrq, SrqChange},
+        udata::Udata,
+        verbs::UserVerbs,
+    },
+    kverbs::{AhObject, KernelOps},
 };
 
 /// Functions for driver `D`.
 pub(super) struct UserOps<D>(PhantomData<D>);
 
-type CqObject<D> = Object<bindings::ib_cq, Watched<bindings::ib_cq, <D as UserVerbs>::Cq>>;
-type QpObject<D> = Object<bindings::ib_qp, Watched<bindings::ib_qp, <D as UserVerbs>::Qp>>;
+pub(super) type CqObject<D> =
+    Object<bindings::ib_cq, Watched<bindings::ib_cq, <D as UserVerbs>::Cq>>;
+pub(super) type QpObject<D> =
+    Object<bindings::ib_qp, Watched<bindings::ib_qp, <D as UserVerbs>::Qp>>;
 type SrqObject<D> = Object<bindings::ib_srq, Watched<bindings::ib_srq, <D as UserVerbs>::Srq>>;
 type WindowObject<D> = Object<bindings::ib_mw, <D as UserVerbs>::Window>;
 type XrcdObject<D> = Object<bindings::ib_xrcd, <D as UserVerbs>::Xrcd>;
-type AhObject = Object<bindings::ib_ah, ()>;
 
 /// The context and the private part of a call by a user. `EOPNOTSUPP` for the kernel, which has
 /// neither.
@@ -51,7 +56,7 @@ unsafe fn user<'a, D: UserVerbs>(
     }
 }
 
-impl<D: UserVerbs> UserOps<D> {
+impl<D: KernelVerbs> UserOps<D> {
     pub(super) fn fill(ops: &mut bindings::ib_device_ops) {
         ops.create_user_cq = Some(Self::create_user_cq);
         ops.resize_user_cq = Some(Self::resize_user_cq);
@@ -81,7 +86,7 @@ impl<D: UserVerbs> UserOps<D> {
         ops.size_ib_srq = const { SrqObject::<D>::SIZE };
         ops.size_ib_mw = const { WindowObject::<D>::SIZE };
         ops.size_ib_xrcd = const { XrcdObject::<D>::SIZE };
-        ops.size_ib_ah = const { AhObject::SIZE };
+        ops.size_ib_ah = const { AhObject::<D>::SIZE };
     }
 
     extern "C" fn create_user_cq(
@@ -95,7 +100,7 @@ impl<D: UserVerbs> UserOps<D> {
         from_result(|| unsafe {
             let (context, mut udata) = user::<D>(bindings::bundle_udata(attrs))?;
             let notifier = Notifier::new(cq)?;
-            let mut new = NewCq::new(cq, attr, context, notifier.clone());
+            let mut new = NewCq::new(cq, attr, Some(context), notifier.clone());
             let data = Shell::<D>::data((*cq).device);
             let payload =
                 D::create_cq(data, &mut new, &mut udata).inspect_err(|_| notifier.close())?;
@@ -147,9 +152,12 @@ impl<D: UserVerbs> UserOps<D> {
             if (*attr).qp_type == bindings::ib_qp_type_IB_QPT_XRC_TGT {
                 return Self::create_xrc_target(qp, attr);
             }
+            if udata.is_null() {
+                return KernelOps::<D>::create_qp(qp, attr).map(|()| 0);
+            }
             let (context, mut udata) = user::<D>(udata)?;
             let notifier = Notifier::new(qp)?;
-            let mut new = NewQp::new(qp, attr, context, notifier.clone());
+            let mut new = NewQp::new(qp, attr, Some(context), notifier.clone());
             let data = Shell::<D>::data((*qp).device);
             let payload =
                 D::create_qp(data, &mut new, &mut udata).inspect_err(|_| notifier.close())?;
@@ -189,6 +197,9 @@ impl<D: UserVerbs> UserOps<D> {
     ) -> c_int {
         // SAFETY: The core passes a QP of this driver; everything lives for this call.
         from_result(|| unsafe {
+            if udata.is_null() {
+                return KernelOps::<D>::modify_qp(qp, attr, mask).map(|()| 0);
+            }
             let (_, mut udata) = user::<D>(udata)?;
             let data = Shell::<D>::data((*qp).device);
             let change = QpChange::new(attr, mask);
@@ -428,12 +439,15 @@ impl<D: UserVerbs> UserOps<D> {
             let data = Shell::<D>::data((*ah).device);
             let path = AddressVector::from_raw((*attr).ah_attr);
             D::create_ah(data, &path, &mut udata)?;
+            AhObject::<D>::create(ah, Ok::<_, Error>(None))?;
             Ok(0)
         })
     }
 
     /// There is nothing on the device.
-    extern "C" fn destroy_ah(_ah: *mut bindings::ib_ah, _flags: u32) -> c_int {
+    extern "C" fn destroy_ah(ah: *mut bindings::ib_ah, _flags: u32) -> c_int {
+        // SAFETY: The core destroys what was created, after everything that uses it.
+        unsafe { AhObject::<D>::destroy(ah) };
         0
     }
 

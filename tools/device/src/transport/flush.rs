@@ -124,12 +124,13 @@ pub(super) fn receive_error(hca: &mut Hca, qp: &Qp, counter: u16, failure: impl 
         failure,
     );
     hca.count_q(qp.attr.counter_set.into(), |counters| {
+        counters.resp_cqe_error = counters.resp_cqe_error.wrapping_add(1);
         let counter = match syndrome {
             Syndrome::Flushed => &mut counters.resp_cqe_flush_error,
             Syndrome::LocalLength => &mut counters.resp_local_length_error,
             Syndrome::LocalProtection => &mut counters.resp_local_protection,
             Syndrome::LocalQpOp => &mut counters.resp_local_qp_error,
-            _ => &mut counters.resp_cqe_error,
+            _ => return,
         };
         *counter = counter.wrapping_add(1);
     });
@@ -143,8 +144,11 @@ pub(super) fn receive_error(hca: &mut Hca, qp: &Qp, counter: u16, failure: impl 
     hca.complete(cqn, cqe);
 }
 
+/// Every completion with an error counts in `req_cqe_error`, most in a counter of their own too; likewise for receives. Source of the
+/// meaning: NVIDIA's list of RDMA counters ("CQEs completed with errors").
 fn count_send(hca: &mut Hca, qp: &Qp, syndrome: Syndrome) {
     hca.count_q(qp.attr.counter_set.into(), |counters| {
+        counters.req_cqe_error = counters.req_cqe_error.wrapping_add(1);
         let counter = match syndrome {
             Syndrome::Flushed => &mut counters.req_cqe_flush_error,
             Syndrome::LocalLength => &mut counters.req_local_length_error,
@@ -157,7 +161,7 @@ fn count_send(hca: &mut Hca, qp: &Qp, syndrome: Syndrome) {
             Syndrome::RemoteOperation => &mut counters.req_remote_operation_errors,
             Syndrome::RetryExceeded => &mut counters.req_transport_retries_exceeded,
             Syndrome::RnrRetryExceeded => &mut counters.req_rnr_retries_exceeded,
-            _ => &mut counters.req_cqe_error,
+            _ => return,
         };
         *counter = counter.wrapping_add(1);
     });

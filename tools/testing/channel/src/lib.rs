@@ -70,5 +70,12 @@ pub(crate) mod net {
     pub(crate) mod wqe;
 }
 
+/// Verbs of the kernel.
+#[path = "."]
+pub(crate) mod kverbs {
+    #[path = "../../../../drivers/rmlx5/ib/kverbs/wqe.rs"]
+    pub(crate) mod wqe;
+}
+
 #[cfg(test)]
 mod tests;

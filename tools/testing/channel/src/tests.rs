@@ -7,6 +7,7 @@ mod endpoint;
 mod ethernet;
 mod flow;
 mod handshake;
+mod kverbs;
 mod latency;
 mod letter;
 mod options;

@@ -57,6 +57,8 @@ test_cq_overrun() {
 	sleep 1
 	echo stop >"$FILES/selftest"
 	finish 60 || return
+	expect "counted" 1 "$(cat "$(IB)/ports/1/hw_counters/cq_overrun")" || return
+	[ "$(cat "$(IB)/ports/1/hw_counters/qp_recovered")" -ge 1 ] || fail "no QP was counted as recovered" || return
 	expect "lines about it" 1 "$(log_since overrun | grep -c 'CQ Overrun')" &&
 		expect overruns 1 "$(steps overruns | sum)" && expect states RTS "$(steps state | sort -u)" || return
 	[ "$cqn" != "$(steps cqn | head -n 1)" ] || fail "the old CQ is still in use"

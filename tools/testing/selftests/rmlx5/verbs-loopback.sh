@@ -5,6 +5,7 @@
 . ./stock.subr
 . ./wire.subr
 . ./verbs.subr
+. ./storage.subr
 
 suite_setup() {
 	core_setup
@@ -66,6 +67,96 @@ test_killed_in_mid_traffic() {
 		endless
 		stop_endless
 	done
+}
+
+# Connections by the kernel's connection manager, which talks over QP 1: by event and by polling, and datagrams.
+test_connection_manager() {
+	modprobe rdma_ucm
+	cm_loop rping -s -a $here -C 20 -V -- rping -c -a $here -C 20 -V
+	cm_loop udaddy -- udaddy -s $here
+}
+
+# cm_loop SERVER... -- CLIENT...: both ends here, found by address.
+cm_loop() {
+	cm_server=""
+	while [ "$1" != -- ]; do
+		cm_server="$cm_server $1"
+		shift
+	done
+	shift
+	# shellcheck disable=SC2086
+	timeout 100 $cm_server >/tmp/cm 2>&1 &
+	cm_pid=$!
+	within 20 listening cm || fail "the server does not listen: $(cat /tmp/cm)"
+	timeout 60 "$@" || fail "the client failed; the server says: $(cat /tmp/cm)"
+	wait $cm_pid || fail "the server failed: $(cat /tmp/cm)"
+}
+
+# A disk over RDMA, host and target on this card: registrations, invalidations, reads, writes, sends with invalidate.
+test_storage() {
+	storage_export $here
+	storage_connect $here
+	storage_round 2 1M
+	storage_round 1 4k
+	storage_disconnect
+	within 20 sh -c '! ls /dev/nvme*n1 2>/dev/null | grep -q .'
+	storage_unexport
+}
+
+# Every counter has a name that says what it counts, and a number.
+test_statistics() {
+	text=$(rdma statistic show link "$(stock_ibdev)/1")
+	for name in rx_write_requests rx_read_requests rx_atomic_requests out_of_buffer out_of_sequence duplicate_request \
+		rnr_nak_retry_err packet_seq_err implied_nak_seq_err local_ack_timeout_err resp_local_length_error resp_cqe_error \
+		req_cqe_error req_remote_invalid_request req_remote_access_errors resp_remote_access_errors resp_cqe_flush_error \
+		req_cqe_flush_error req_transport_retries_exceeded req_rnr_retries_exceeded; do
+		like "$text" " $name [0-9]+( |\$)" "rdma statistic"
+	done
+	[ "$VERBS_DRIVER" = rmlx5 ] || return 0
+	for name in cq_overrun qp_recovered dma_mapping_error; do
+		like "$text" " $name 0( |\$)" "rdma statistic"
+		is "$(cat "/sys/class/infiniband/$(stock_ibdev)/hw_counters/$name")" 0 "$name of the device"
+	done
+}
+
+both_send() { [ "$(rdma resource show qp | grep -c "state RTS .*ibv_rc_pingpon")" = 2 ]; }
+
+# "Why does ibv_poll_cq find nothing while the QP sends?": depth of the CQ, what is unread, what is outstanding.
+test_resources() {
+	endless
+	within 60 both_send
+	rdma -dd resource show cq >/tmp/cqs
+	rdma -dd resource show qp >/tmp/qps
+	rdma -dd resource show mr >/tmp/mrs
+	rdma resource show pd >/tmp/pds
+	stop_endless
+	like "$(cat /tmp/cqs)" 'cqe [0-9]+ .*comm .*ibv_rc_pingpon' "CQs"
+	like "$(cat /tmp/qps)" 'type RC .*state RTS .*comm .*ibv_rc_pingpon' "QPs"
+	like "$(cat /tmp/mrs)" 'mrlen 4096 .*comm .*ibv_rc_pingpon' "MRs"
+	like "$(cat /tmp/pds)" 'comm .*ibv_rc_pingpon' "PDs"
+	[ "$VERBS_DRIVER" = rmlx5 ] || return 0
+	like "$(cat /tmp/cqs)" 'drv_vector [0-9]+ .*drv_produced [0-9]+ .*drv_consumed [0-9]+ .*drv_unread [0-9]+ .*drv_status ok' "details of CQs"
+	like "$(cat /tmp/qps)" 'drv_send_blocks 1?[0-9]+ .*drv_receives 512 .*drv_send_blocks_outstanding [0-9]+ .*drv_receives_outstanding [1-9][0-9]*' "details of QPs"
+	like "$(cat /tmp/mrs)" 'drv_pages 1 .*drv_page_size 4096' "details of MRs"
+}
+
+# A disk is in use when the card is reset: what waits for a completion gets it, and the disk can be taken away.
+test_reset_with_storage() {
+	[ "$VERBS_DRIVER" = rmlx5 ] || skip "the stock driver takes its RDMA device away"
+	storage_export $here
+	storage_connect $here
+	(dd if=/dev/zero of="$(storage_disk)" bs=64k count=400 oflag=direct 2>/dev/null || :) &
+	writer=$!
+	echo 1 >"$DEV/reset"
+	expect state up "$(attr state)"
+	storage_disconnect
+	wait $writer
+	within 60 sh -c '! ls /dev/nvme*n1 2>/dev/null | grep -q .'
+	storage_unexport
+	within 20 stock_active
+	within 10 stock_gid_index $here
+	# QP 1 is back, and with it the connection manager.
+	cm_loop rping -s -a $here -C 20 -V -- rping -c -a $here -C 20 -V
 }
 
 # A reset ends the programs, not the device: new ones work at once.

@@ -57,6 +57,26 @@ test_other_services() { perf ib_send_bw -c UC -n 100 -s 8192; perf ib_write_bw -
 test_xrc_service() { perf ib_send_bw -c XRC -n 100 -s 4096; perf ib_write_bw -c XRC -n 100 -s 4096; }
 test_shared_receive_queue() { perf ib_send_bw -r 128 --use-srq -n 100 -s 4096; }
 
+test_rping() {
+	modprobe rdma_ucm
+	there_do "modprobe rdma_ucm"
+	wire_serve "timeout 100 rping -s -a $there -C 20 -V" cm
+	timeout 60 rping -c -a $there -C 20 -V
+	wire_verdict
+}
+
+# What is lost on the cable is sent again, and both ends count it: a gap there, a NAK or a timeout here.
+test_lossy_cable_is_counted() {
+	gaps=$(there_do counter out_of_sequence)
+	again=$(($(counter packet_seq_err) + $(counter local_ack_timeout_err)))
+	host card 0 cable loss=0.02 seed=5
+	perf ib_write_bw -n 40 -s 65536
+	host card 0 cable
+	there_do "counted out_of_sequence $gaps"
+	sleep 0.1
+	[ $(($(counter packet_seq_err) + $(counter local_ack_timeout_err))) -gt $again ] || fail "nothing was sent again"
+}
+
 test_no_complaints() {
 	is "$(verbs_complaints)" "" "kernel log here"
 	is "$(there_do verbs_complaints)" "" "kernel log there"
