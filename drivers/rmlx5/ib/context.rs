@@ -31,7 +31,7 @@ use super::{
 use crate::{
     buf::{
         user::{
-            RecordPage,
+            RecordPages,
             UserBuf,
             UserRecord, //
         },
@@ -48,8 +48,8 @@ pub(crate) struct UserContext {
     /// Given back when everything that rings them is gone.
     uars: Uars,
     registers: Arc<Registers>,
-    /// Pages with doorbell records. Those that no queue uses any more stay until the end.
-    pages: Pin<KBox<Mutex<KVec<Arc<RecordPage>>>>>,
+    /// Pages with doorbell records.
+    records: Arc<RecordPages>,
 }
 
 impl UserContext {
@@ -80,7 +80,7 @@ impl UserContext {
             cqe_version: request.cqe_version.min(caps.cqe_version),
             uars,
             registers,
-            pages: KBox::pin_init(new_mutex!(KVec::new()), GFP_KERNEL)?,
+            records: RecordPages::new()?,
         })
     }
 
@@ -193,15 +193,8 @@ impl Drop for Uars {
 
 /// The doorbell record at `address`; its page is pinned once for all that are in it.
 pub(super) fn record(context: Context<'_, UserContext>, address: u64) -> Result<UserRecord> {
-    let base = RecordPage::base(address)?;
-    let this = context.payload();
-    let mut pages = this.pages.lock();
-    if let Some(page) = pages.iter().find(|page| page.is_at(base)) {
-        return Ok(UserRecord::new(page.clone(), address));
-    }
-    let page = RecordPage::new(Umem::pin(context, base, PAGE, Access::NONE)?)?;
-    pages.push(page.clone(), GFP_KERNEL)?;
-    Ok(UserRecord::new(page, address))
+    let records = &context.payload().records;
+    records.record(address, |page| Umem::pin(context, page, PAGE, Access::NONE))
 }
 
 /// A queue buffer that the device only reads.

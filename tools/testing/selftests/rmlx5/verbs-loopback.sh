@@ -38,6 +38,13 @@ test_moderation() {
 	is "$(python3 verbs-moderate.py "$(stock_ibdev)" 16 4096)" 22 "a period beyond the limit"
 }
 
+# Nothing stays pinned in a context whose queues are gone.
+test_pins() {
+	set -- $(python3 verbs-pins.py "$(stock_ibdev)")
+	is "$1 $4" "0 0" "pinned before and after, in kB,"
+	[ "$2" -gt "$3" ] && [ "$3" -gt 0 ] || fail "pinned: $2 kB with three queues, $3 with one"
+}
+
 # A GID index where nothing is.
 test_wrong_gid_index() {
 	for index in 100 250; do
