@@ -49,12 +49,13 @@ test_fatal_at_root_port() {
 
 test_fifty_fatal() {
 	remember
-	objects=$(grep ^objects "$DBG/$BDF/stats")
 	n=0
 	while [ $n -lt 50 ]; do
 		n=$((n + 1))
 		inject "$BDF" 0x10 0
 		back $n
+		# QP 1 has a domain of its own from the first reset on; what the RDMA core holds of the first life is void.
+		[ $n != 1 ] || objects=$(grep ^objects "$DBG/$BDF/stats")
 	done
 	expect objects "$objects" "$(grep ^objects "$DBG/$BDF/stats")"
 }
