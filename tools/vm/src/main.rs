@@ -18,6 +18,7 @@ use crate::{
 };
 
 mod bench;
+mod boots;
 mod card;
 mod console;
 mod cpio;

@@ -13,6 +13,7 @@ use std::{
 };
 
 use crate::{
+    boots::Boots,
     card::{self, Cables},
     console::Console,
     error::{Context, Result},
@@ -24,7 +25,7 @@ use crate::{
     marks::{Mark, Marks},
     modules::Kernel,
     service::{lock, Service, Side},
-    suite::Part,
+    suite::{Part, Shape},
 };
 
 /// TCG sometimes hangs before the kernel has printed much: so long may it be silent while booting.
@@ -367,17 +368,16 @@ impl Bench {
         let mut consoles: Vec<Console> = part.shapes.iter().map(|_| Console::default()).collect();
         let start = Instant::now();
         let mut deadline = start + Duration::from_secs(part.timeout);
-        let mut heard = start;
-        let (mut booted, mut done) = (false, false);
+        let kernel = |shape: &Shape| !shape.machine.qemu.iter().any(|word| word == "-kernel");
+        let mut boots = Boots::new(part.shapes.iter().map(kernel), start);
+        let mut done = false;
         let end = loop {
             match events.recv_timeout(Duration::from_millis(200)) {
                 Ok(Event::Console(guest, line)) => {
-                    heard = Instant::now();
                     if self.verbose {
                         print!("guest{guest}: {line}");
                     }
-                    if guest == 0 && line.contains("rmlx5-guest: ready") {
-                        booted = true;
+                    if boots.line(guest, &line, Instant::now()) && guest == 0 {
                         progress(&format!(
                             "guest up after {:.1} s",
                             start.elapsed().as_secs_f64()
@@ -388,7 +388,7 @@ impl Bench {
                     }
                 }
                 Ok(Event::Ktap(0, line)) => {
-                    booted = true;
+                    boots.up(0);
                     if self.verbose {
                         print!("script: {line}");
                     }
@@ -411,7 +411,7 @@ impl Bench {
                 Ok(Event::Gone(_)) | Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
-            if !booted && now.duration_since(heard) > SILENCE {
+            if boots.silent(SILENCE, now).is_some() {
                 break End::Silent;
             }
             if now > deadline {
