@@ -4,6 +4,8 @@
 //! Mode MTT: the device translates an address of the region through a list of pages. Source of the
 //! fields: `mlx5r_umr...` and `reg_create` in ib/mr.c.
 
+mod access;
+
 use kernel::prelude::*;
 use kernel_ext::rdma::Umem;
 use mlx5_hw::{
@@ -17,6 +19,7 @@ use mlx5_hw::{
     span, //
 };
 
+pub(crate) use self::access::Access;
 use crate::{
     buf::{
         Buf,
@@ -34,47 +37,6 @@ use crate::{
     pd::Pd,
     plain_command, //
 };
-
-/// Who may do what through a key. This side may always read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Access {
-    /// This side may write.
-    pub(crate) local_write: bool,
-    /// The other end may write.
-    pub(crate) remote_write: bool,
-    /// The other end may read.
-    pub(crate) remote_read: bool,
-    /// The other end may do atomics.
-    pub(crate) remote_atomic: bool,
-}
-
-impl Access {
-    /// This side only.
-    pub(crate) const LOCAL: Self = Self {
-        local_write: true,
-        remote_write: false,
-        remote_read: false,
-        remote_atomic: false,
-    };
-    /// The other end may also write, read and add.
-    pub(crate) const REMOTE: Self = Self {
-        local_write: true,
-        remote_write: true,
-        remote_read: true,
-        remote_atomic: true,
-    };
-}
-
-impl Access {
-    /// Writes the rights to the context of a key.
-    pub(crate) fn fill(self, mkc: &mut Mut<'_, ifc::mkc>) {
-        mkc.set_flag(field!(mkc, lw), self.local_write)
-            .set_flag(field!(mkc, lr), true)
-            .set_flag(field!(mkc, rw), self.remote_write)
-            .set_flag(field!(mkc, rr), self.remote_read)
-            .set_flag(field!(mkc, a), self.remote_atomic);
-    }
-}
 
 /// The memory behind a key.
 #[derive(Clone, Copy)]
@@ -132,13 +94,89 @@ const MTT_READ_WRITE: u8 = 3;
 /// Key for every QP of the domain.
 pub(crate) const ANY_QP: u32 = 0xff_ffff;
 
+/// What a new key stands for.
+enum Behind<'a> {
+    /// Pages, known as addresses from `start` on. Source: `reg_create` in ib/mr.c.
+    Pages {
+        pages: Pages<'a>,
+        start: u64,
+        len: u64,
+        access: Access,
+    },
+    /// All memory, by bus address. Source: `mlx5_ib_get_dma_mr`, `mlx5e_create_mkey` in core/en_common.c.
+    All(Access),
+    /// Nothing before a request binds it to parts of regions, of so many octwords: a memory window. Source:
+    /// `mlx5_ib_alloc_mw`.
+    Window {
+        octwords: u32,
+        invalidated_by_remote: bool,
+    },
+    /// Nothing before a request fills in up to so many pages. Source: `mlx5_set_umr_free_mkey`.
+    Unfilled(u32),
+}
+
 struct CreateMkey<'a> {
-    pages: Pages<'a>,
+    behind: Behind<'a>,
     pd: u32,
-    start: u64,
-    len: u64,
-    access: Access,
+    /// The free byte of the key.
     low: u8,
+}
+
+impl Behind<'_> {
+    fn mode(&self) -> u32 {
+        match self {
+            Self::Pages { .. } | Self::Unfilled(_) => raw::MLX5_MKC_ACCESS_MODE_MTT,
+            Self::All(_) => raw::MLX5_MKC_ACCESS_MODE_PA,
+            Self::Window { .. } => raw::MLX5_MKC_ACCESS_MODE_KLMS,
+        }
+    }
+
+    fn fill(&self, mkc: &mut Mut<'_, ifc::mkc>) {
+        match self {
+            Self::Pages {
+                pages,
+                start,
+                len,
+                access,
+            } => {
+                mkc.set_flag(field!(mkc, umr_en), pages.is_changeable())
+                    .set(field!(mkc, start_addr), *start)
+                    .set(field!(mkc, len), *len)
+                    // CAST: bounded by the longest command.
+                    .set(
+                        field!(mkc, translations_octword_size),
+                        pages.octwords() as u64,
+                    )
+                    .set(field!(mkc, log_page_size), pages.log_size().into());
+                access.fill(mkc);
+            }
+            Self::All(access) => {
+                mkc.set_flag(field!(mkc, length64), true);
+                access.fill(mkc);
+            }
+            Self::Window {
+                octwords,
+                invalidated_by_remote,
+            } => {
+                mkc.set_flag(field!(mkc, free), true)
+                    .set_flag(field!(mkc, umr_en), true)
+                    .set_flag(field!(mkc, lr), true)
+                    .set_flag(field!(mkc, en_rinval), *invalidated_by_remote)
+                    .set(field!(mkc, translations_octword_size), (*octwords).into());
+            }
+            Self::Unfilled(entries) => {
+                mkc.set_flag(field!(mkc, free), true)
+                    .set_flag(field!(mkc, umr_en), true)
+                    .set_flag(field!(mkc, lr), true)
+                    // The number of pages, in whole blocks of four, counts octwords: room for twice as many.
+                    .set(
+                        field!(mkc, translations_octword_size),
+                        entries.next_multiple_of(4).into(),
+                    )
+                    .set(field!(mkc, log_page_size), PAGE.trailing_zeros().into());
+            }
+        }
+    }
 }
 
 impl Command for CreateMkey<'_> {
@@ -148,176 +186,29 @@ impl Command for CreateMkey<'_> {
     type Output = u32;
 
     fn in_tail(&self) -> usize {
-        self.pages.octwords() * 16
+        match &self.behind {
+            Behind::Pages { pages, .. } => pages.octwords() * 16,
+            _ => 0,
+        }
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        // CAST: bounded by the longest command.
-        let octwords = self.pages.octwords() as u64;
-        input.set_flag(field!(create_mkey_in, pg_access), true).set(
-            field!(create_mkey_in, translations_octword_actual_size),
-            octwords,
-        );
         input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
-            mkc.set(
-                field!(mkc, access_mode_1_0),
-                raw::MLX5_MKC_ACCESS_MODE_MTT.into(),
-            )
-            .set_flag(field!(mkc, umr_en), self.pages.is_changeable())
-            .set(field!(mkc, qpn), ANY_QP.into())
-            .set(field!(mkc, mkey_7_0), self.low.into())
-            .set(field!(mkc, pd), self.pd.into())
-            .set(field!(mkc, start_addr), self.start)
-            .set(field!(mkc, len), self.len)
-            .set(field!(mkc, translations_octword_size), octwords)
-            .set(field!(mkc, log_page_size), self.pages.log_size().into());
-            self.access.fill(mkc);
-        });
-        self.pages
-            .write(input.raw(span!(create_mkey_in, klm_pas_mtt)))
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(create_mkey_out, mkey_index)))
-    }
-}
-
-/// A key under which every bus address is memory of this side: what the driver maps for its own queues.
-/// Source: `mlx5e_create_mkey` in core/en_common.c.
-struct CreatePhysicalMkey {
-    pd: u32,
-}
-
-impl Command for CreatePhysicalMkey {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
-    type In = ifc::create_mkey_in;
-    type Out = ifc::create_mkey_out;
-    type Output = u32;
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
-            mkc.set(
-                field!(mkc, access_mode_1_0),
-                raw::MLX5_MKC_ACCESS_MODE_PA.into(),
-            )
-            .set_flag(field!(mkc, lw), true)
-            .set_flag(field!(mkc, lr), true)
-            .set_flag(field!(mkc, length64), true)
-            .set(field!(mkc, qpn), ANY_QP.into())
-            .set(field!(mkc, pd), self.pd.into());
-        });
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(create_mkey_out, mkey_index)))
-    }
-}
-
-/// A key that a request of a QP binds to a part of a region: a memory window. Source: `mlx5_ib_alloc_mw`
-/// in ib/mr.c.
-struct CreateWindow {
-    pd: u32,
-    octwords: u32,
-    invalidated_by_remote: bool,
-    low: u8,
-}
-
-impl Command for CreateWindow {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
-    type In = ifc::create_mkey_in;
-    type Out = ifc::create_mkey_out;
-    type Output = u32;
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
-            mkc.set_flag(field!(mkc, free), true)
-                .set(
-                    field!(mkc, access_mode_1_0),
-                    raw::MLX5_MKC_ACCESS_MODE_KLMS.into(),
-                )
-                .set_flag(field!(mkc, umr_en), true)
-                .set_flag(field!(mkc, lr), true)
-                .set_flag(field!(mkc, en_rinval), self.invalidated_by_remote)
-                .set(field!(mkc, translations_octword_size), self.octwords.into())
+            mkc.set(field!(mkc, access_mode_1_0), self.behind.mode().into())
                 .set(field!(mkc, qpn), ANY_QP.into())
                 .set(field!(mkc, mkey_7_0), self.low.into())
                 .set(field!(mkc, pd), self.pd.into());
+            self.behind.fill(mkc);
         });
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(create_mkey_out, mkey_index)))
-    }
-}
-
-/// A key under which every bus address is memory, for who may do what. Source: `mlx5_ib_get_dma_mr`.
-struct CreateAllMkey {
-    pd: u32,
-    access: Access,
-}
-
-impl Command for CreateAllMkey {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
-    type In = ifc::create_mkey_in;
-    type Out = ifc::create_mkey_out;
-    type Output = u32;
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
-            mkc.set(
-                field!(mkc, access_mode_1_0),
-                raw::MLX5_MKC_ACCESS_MODE_PA.into(),
-            )
-            .set_flag(field!(mkc, lw), self.access.local_write)
-            .set_flag(field!(mkc, lr), true)
-            .set_flag(field!(mkc, rw), self.access.remote_write)
-            .set_flag(field!(mkc, rr), self.access.remote_read)
-            .set_flag(field!(mkc, a), self.access.remote_atomic)
-            .set_flag(field!(mkc, length64), true)
-            .set(field!(mkc, qpn), ANY_QP.into())
-            .set(field!(mkc, pd), self.pd.into());
-        });
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(create_mkey_out, mkey_index)))
-    }
-}
-
-/// A key that is not valid before a request fills it. Source: `mlx5_set_umr_free_mkey`.
-struct CreateFreeMkey {
-    pd: u32,
-    entries: u32,
-}
-
-impl Command for CreateFreeMkey {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_MKEY;
-    type In = ifc::create_mkey_in;
-    type Out = ifc::create_mkey_out;
-    type Output = u32;
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input.with(span!(create_mkey_in, memory_key_mkey_entry), |mkc| {
-            mkc.set(
-                field!(mkc, access_mode_1_0),
-                raw::MLX5_MKC_ACCESS_MODE_MTT.into(),
-            )
-            .set_flag(field!(mkc, free), true)
-            .set_flag(field!(mkc, umr_en), true)
-            .set_flag(field!(mkc, lr), true)
-            .set(field!(mkc, qpn), ANY_QP.into())
-            .set(field!(mkc, pd), self.pd.into())
-            // The number of pages, in whole blocks of four, counts octwords: room for twice as many.
-            .set(
-                field!(mkc, translations_octword_size),
-                self.entries.next_multiple_of(4).into(),
-            )
-            .set(field!(mkc, log_page_size), PAGE.trailing_zeros().into());
-        });
-        Ok(())
+        let Behind::Pages { pages, .. } = &self.behind else {
+            return Ok(());
+        };
+        // CAST: bounded by the longest command.
+        input.set_flag(field!(create_mkey_in, pg_access), true).set(
+            field!(create_mkey_in, translations_octword_actual_size),
+            pages.octwords() as u64,
+        );
+        pages.write(input.raw(span!(create_mkey_in, klm_pas_mtt)))
     }
 
     fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
@@ -339,6 +230,19 @@ pub(crate) struct Mr {
 }
 
 impl Mr {
+    fn make(cmd: &Cmd, pd: u32, behind: Behind<'_>, low: u8) -> Result<Self, CmdError> {
+        let start = match &behind {
+            Behind::Pages { start, .. } => *start,
+            _ => 0,
+        };
+        let index = cmd.exec(&CreateMkey { behind, pd, low })?;
+        Ok(Self {
+            key: index << 8 | u32::from(low),
+            start,
+            _counted: Counted::new(Kind::Mkey),
+        })
+    }
+
     /// Registers all of `buf`, to be known to the device as addresses from `start` (a multiple of
     /// the page size) on. `low` is the free byte of the key: a new one makes old keys invalid.
     ///
@@ -351,20 +255,14 @@ impl Mr {
         access: Access,
         low: u8,
     ) -> Result<Self, CmdError> {
-        let index = cmd.exec(&CreateMkey {
+        let behind = Behind::Pages {
             pages: Pages::Own(buf),
-            pd: pd.number(),
             start,
             // CAST: `usize` has 64 bits here.
             len: buf.len() as u64,
             access,
-            low,
-        })?;
-        Ok(Self {
-            key: index << 8 | u32::from(low),
-            start,
-            _counted: Counted::new(Kind::Mkey),
-        })
+        };
+        Self::make(cmd, pd.number(), behind, low)
     }
 
     /// Registers pinned memory, to be known to the device as addresses from `start` on, in pages of
@@ -376,26 +274,19 @@ impl Mr {
     pub(crate) fn register(
         cmd: &Cmd,
         pd: u32,
-        memory: (&Umem, usize),
+        (umem, page): (&Umem, usize),
         start: u64,
         access: Access,
         low: u8,
     ) -> Result<Self, CmdError> {
-        let (umem, page) = memory;
-        let index = cmd.exec(&CreateMkey {
+        let behind = Behind::Pages {
             pages: Pages::User(umem, page),
-            pd,
             start,
             // CAST: `usize` has 64 bits here.
             len: umem.len() as u64,
             access,
-            low,
-        })?;
-        Ok(Self {
-            key: index << 8 | u32::from(low),
-            start,
-            _counted: Counted::new(Kind::Mkey),
-        })
+        };
+        Self::make(cmd, pd, behind, low)
     }
 
     /// A memory window of `pieces` pieces, bound to nothing. `type2`: bound by requests with a key of the
@@ -409,48 +300,22 @@ impl Mr {
         type2: bool,
         low: u8,
     ) -> Result<Self, CmdError> {
-        let index = cmd.exec(&CreateWindow {
-            pd,
+        let behind = Behind::Window {
             // A piece is an octoword; requests write them by fours.
             octwords: u32::from(pieces.max(1)).next_multiple_of(4),
             invalidated_by_remote: type2,
-            low,
-        })?;
-        Ok(Self {
-            key: index << 8 | u32::from(low),
-            start: 0,
-            _counted: Counted::new(Kind::Mkey),
-        })
-    }
-
-    /// A key for all memory, to be used by this side only: addresses under it are bus addresses. Sleeps.
-    pub(crate) fn create_physical(cmd: &Cmd, pd: &Pd) -> Result<Self, CmdError> {
-        let index = cmd.exec(&CreatePhysicalMkey { pd: pd.number() })?;
-        Ok(Self {
-            key: index << 8,
-            start: 0,
-            _counted: Counted::new(Kind::Mkey),
-        })
+        };
+        Self::make(cmd, pd, behind, low)
     }
 
     /// A key for all memory, in the domain of number `pd`: addresses under it are bus addresses. Sleeps.
     pub(crate) fn create_all(cmd: &Cmd, pd: u32, access: Access) -> Result<Self, CmdError> {
-        let index = cmd.exec(&CreateAllMkey { pd, access })?;
-        Ok(Self {
-            key: index << 8,
-            start: 0,
-            _counted: Counted::new(Kind::Mkey),
-        })
+        Self::make(cmd, pd, Behind::All(access), 0)
     }
 
     /// A key for up to `entries` pages, in the domain of number `pd`, to be filled by requests. Sleeps.
     pub(crate) fn create_free(cmd: &Cmd, pd: u32, entries: u32) -> Result<Self, CmdError> {
-        let index = cmd.exec(&CreateFreeMkey { pd, entries })?;
-        Ok(Self {
-            key: index << 8,
-            start: 0,
-            _counted: Counted::new(Kind::Mkey),
-        })
+        Self::make(cmd, pd, Behind::Unfilled(entries), 0)
     }
 
     /// Key for this side (lkey) and, with remote access, for the other end (rkey).

@@ -17,7 +17,10 @@ use super::q_counter::QCounter;
 use crate::{
     cmd::Command,
     home::Home,
-    mr::Mr,
+    mr::{
+        Access,
+        Mr, //
+    },
     pd::Pd,
     plain_command, //
 };
@@ -134,8 +137,8 @@ impl Base {
             pd: None,
             home: home.clone(),
         };
-        let pd = base.pd.insert(Pd::alloc(cmd)?);
-        base.key = Some(Mr::create_physical(cmd, pd)?);
+        let pd = base.pd.insert(Pd::alloc(cmd)?).number();
+        base.key = Some(Mr::create_all(cmd, pd, Access::LOCAL)?);
         Ok(base)
     }
 

@@ -12,11 +12,13 @@ use mlx5_hw::raw;
 
 use super::wqe::{
     Control,
-    Permissions,
     Registration,
     Wqe, //
 };
-use crate::ib::Verbs;
+use crate::ib::{
+    mr::permissions,
+    Verbs, //
+};
 
 /// What a request waits for, beyond its own flags.
 #[derive(Clone, Copy)]
@@ -171,12 +173,7 @@ pub(super) fn build(
                 // CAST: below 32.
                 log_page: page.trailing_zeros() as u8,
                 pages: count,
-                permissions: Permissions {
-                    local_write: access.local_write(),
-                    remote_write: access.remote_write(),
-                    remote_read: access.remote_read(),
-                    remote_atomic: access.remote_atomic(),
-                },
+                access: permissions(access),
                 list,
                 list_key,
             })

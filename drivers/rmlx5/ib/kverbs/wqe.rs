@@ -15,7 +15,10 @@ use mlx5_hw::{
     wire::{get, put, Member},
 };
 
-use crate::wq::{DS, SEND_WQE_BYTES};
+use crate::{
+    mr::Access,
+    wq::{DS, SEND_WQE_BYTES},
+};
 
 /// Bytes of the longest WQE: that of a datagram with as many pieces as fit 512 bytes behind a remote
 /// address, which is what users are told. Source: `mlx5_ib_query_device` in ib/main.c.
@@ -25,11 +28,8 @@ pub(crate) const VECTOR: usize = core::mem::size_of::<raw::mlx5_av>();
 /// Bytes of the WQE that fills a memory region: control, UMR, memory key, one piece.
 pub(crate) const REGISTER: usize = DS + UMR + MKEY + DS;
 
-/// Bytes of a UMR control segment, and where its members are.
-const UMR: usize = 48;
-const UMR_FLAGS: usize = 0;
-const UMR_TRANSLATIONS: usize = 4;
-const UMR_MASK: usize = 8;
+/// Bytes of a UMR control segment.
+const UMR: usize = core::mem::size_of::<raw::mlx5_wqe_umr_ctrl_seg>();
 /// Bytes of a memory key segment.
 const MKEY: usize = core::mem::size_of::<raw::mlx5_mkey_seg>();
 /// Key that ends a scatter list. Source: `MLX5_TERMINATE_SCATTER_LIST_LKEY` in core/en.h.
@@ -40,29 +40,15 @@ const ANY_QP: u64 = 0xffff_ff00;
 /// `MLX5_UMR_FLEX_ALIGNMENT` in include/linux/mlx5/device.h.
 const LIST_QUANTUM: usize = raw::MLX5_UMR_FLEX_ALIGNMENT as usize;
 
-/// What a registration lets others do; this side may always read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Permissions {
-    /// This side may write.
-    pub(crate) local_write: bool,
-    /// The other end may write.
-    pub(crate) remote_write: bool,
-    /// The other end may read.
-    pub(crate) remote_read: bool,
-    /// The other end may do atomics.
-    pub(crate) remote_atomic: bool,
-}
-
-impl Permissions {
-    fn bits(self) -> u32 {
-        let bit = |given: bool, bit: u32| if given { bit } else { 0 };
-        raw::MLX5_PERM_LOCAL_READ
-            | raw::MLX5_PERM_UMR_EN
-            | bit(self.local_write, raw::MLX5_PERM_LOCAL_WRITE)
-            | bit(self.remote_write, raw::MLX5_PERM_REMOTE_WRITE)
-            | bit(self.remote_read, raw::MLX5_PERM_REMOTE_READ)
-            | bit(self.remote_atomic, raw::MLX5_PERM_ATOMIC)
-    }
+/// Rights as the memory key segment has them.
+fn permissions(access: Access) -> u32 {
+    let bit = |given: bool, bit: u32| if given { bit } else { 0 };
+    raw::MLX5_PERM_LOCAL_READ
+        | raw::MLX5_PERM_UMR_EN
+        | bit(access.local_write, raw::MLX5_PERM_LOCAL_WRITE)
+        | bit(access.remote_write, raw::MLX5_PERM_REMOTE_WRITE)
+        | bit(access.remote_read, raw::MLX5_PERM_REMOTE_READ)
+        | bit(access.remote_atomic, raw::MLX5_PERM_ATOMIC)
 }
 
 /// A region as a registration makes it.
@@ -76,7 +62,7 @@ pub(crate) struct Registration {
     /// log2 of the bytes of a page, and how many there are.
     pub(crate) log_page: u8,
     pub(crate) pages: u32,
-    pub(crate) permissions: Permissions,
+    pub(crate) access: Access,
     /// Bus address of the list of pages, and a key for it.
     pub(crate) list: u64,
     pub(crate) list_key: u32,
@@ -179,7 +165,7 @@ impl Wqe {
             | raw::MLX5_MKEY_MASK_RW
             | raw::MLX5_MKEY_MASK_SMALL_FENCE
             | raw::MLX5_MKEY_MASK_FREE;
-        if to.permissions.remote_atomic {
+        if to.access.remote_atomic {
             mask |= raw::MLX5_MKEY_MASK_A;
         }
         // CAST, here and below: a list is at most some thousand bytes.
@@ -189,7 +175,7 @@ impl Wqe {
         set(
             segment,
             wire!(mlx5_mkey_seg, flags),
-            u64::from(to.permissions.bits() | raw::MLX5_MKC_ACCESS_MODE_MTT),
+            u64::from(permissions(to.access) | raw::MLX5_MKC_ACCESS_MODE_MTT),
         )?;
         let number = ANY_QP | u64::from(to.key & 0xff);
         set(segment, wire!(mlx5_mkey_seg, qpn_mkey7_0), number)?;
@@ -219,17 +205,10 @@ impl Wqe {
 
     fn umr(&mut self, flags: u32, translations: u16, mask: u64) -> Option<()> {
         let segment = self.segment(UMR)?;
-        // CAST: the flags are bits of a byte.
-        *segment.get_mut(UMR_FLAGS)? = flags as u8;
-        segment
-            .get_mut(UMR_TRANSLATIONS..)?
-            .get_mut(..2)?
-            .copy_from_slice(&translations.to_be_bytes());
-        segment
-            .get_mut(UMR_MASK..)?
-            .get_mut(..8)?
-            .copy_from_slice(&mask.to_be_bytes());
-        Some(())
+        set(segment, wire!(mlx5_wqe_umr_ctrl_seg, flags), flags.into())?;
+        let octwords = wire!(mlx5_wqe_umr_ctrl_seg, xlt_octowords);
+        set(segment, octwords, translations.into())?;
+        set(segment, wire!(mlx5_wqe_umr_ctrl_seg, mkey_mask), mask)
     }
 
     /// Blocks that it takes so far.

@@ -70,6 +70,14 @@ pub(crate) mod net {
     pub(crate) mod wqe;
 }
 
+/// Memory regions.
+#[path = "."]
+pub(crate) mod mr {
+    #[path = "../../../../drivers/rmlx5/mr/access.rs"]
+    mod access;
+    pub(crate) use access::Access;
+}
+
 /// Verbs of the kernel.
 #[path = "."]
 pub(crate) mod kverbs {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! WQEs of the kernel's QPs against bytes laid out by hand from struct mlx5_wqe_*_seg and struct mlx5_mkey_seg.
 
-use crate::kverbs::wqe::{
-    receive, Control, Permissions, Registration, Wqe, MOST, REGISTER, VECTOR,
+use crate::{
+    kverbs::wqe::{receive, Control, Registration, Wqe, MOST, REGISTER, VECTOR},
+    mr::Access,
 };
 
 fn bytes(wqe: &mut Wqe, control: &Control) -> Vec<u8> {
@@ -86,10 +87,10 @@ fn registration() {
         length: 0x5000,
         log_page: 12,
         pages: 5,
-        permissions: Permissions {
+        access: Access {
             local_write: true,
             remote_read: true,
-            ..Permissions::default()
+            ..Access::default()
         },
         list: 0xbbbb_0000,
         list_key: 0xcc,
