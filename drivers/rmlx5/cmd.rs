@@ -196,11 +196,24 @@ pub(crate) trait CompletionSource: Send + Sync {
     fn poll(&self);
 }
 
-/// A 4-byte or longer answer that carries nothing but its status.
+/// A command that only puts its fields into members of the input, and whose answer carries nothing but its
+/// status, or one number: `=> MEMBER: TYPE` behind the name of the output.
 #[macro_export]
 macro_rules! plain_command {
+    ($(#[$meta:meta])* $name:ident, $opcode:ident, $in:ident, $out:ident => $result:ident: $output:ty
+        $(, $field:ident: $ty:ty => $member:ident)* $(,)?) => {
+        $crate::plain_command!(@make [$(#[$meta])*] $name, $opcode, $in, $out, $output, |output| {
+            output.get(::mlx5_hw::field!($out, $result)).try_into().ok()
+        }, [$($field: $ty => $member)*]);
+    };
     ($(#[$meta:meta])* $name:ident, $opcode:ident, $in:ident, $out:ident
         $(, $field:ident: $ty:ty => $member:ident)* $(,)?) => {
+        $crate::plain_command!(@make [$(#[$meta])*] $name, $opcode, $in, $out, (), |_output| {
+            Some(())
+        }, [$($field: $ty => $member)*]);
+    };
+    (@make [$(#[$meta:meta])*] $name:ident, $opcode:ident, $in:ident, $out:ident, $output:ty,
+        |$answer:ident| $parse:expr, [$($field:ident: $ty:ty => $member:ident)*]) => {
         $(#[$meta])*
         pub(crate) struct $name {
             $(
@@ -213,15 +226,18 @@ macro_rules! plain_command {
             const OPCODE: u32 = ::mlx5_hw::raw::$opcode;
             type In = ::mlx5_hw::ifc::$in;
             type Out = ::mlx5_hw::ifc::$out;
-            type Output = ();
+            type Output = $output;
 
             fn fill(&self, _input: &mut ::mlx5_hw::field::Mut<'_, Self::In>) -> Result {
                 $(_input.set(::mlx5_hw::field!($in, $member), self.$field.into());)*
                 Ok(())
             }
 
-            fn parse(&self, _output: ::mlx5_hw::field::Ref<'_, Self::Out>) -> Option<()> {
-                Some(())
+            fn parse(
+                &self,
+                $answer: ::mlx5_hw::field::Ref<'_, Self::Out>,
+            ) -> Option<$output> {
+                $parse
             }
         }
     };

@@ -2,15 +2,6 @@
 //! Protection domains: what ties QPs to the memory keys they may use.
 
 use kernel::prelude::*;
-use mlx5_hw::{
-    field,
-    field::{
-        Mut,
-        Ref, //
-    },
-    ifc,
-    raw, //
-};
 
 use crate::{
     census::{
@@ -19,27 +10,14 @@ use crate::{
     },
     cmd::{
         Cmd,
-        CmdError,
-        Command, //
+        CmdError, //
     },
     plain_command, //
 };
 
-struct AllocPd;
-
-impl Command for AllocPd {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_ALLOC_PD;
-    type In = ifc::alloc_pd_in;
-    type Out = ifc::alloc_pd_out;
-    type Output = u32;
-
-    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(alloc_pd_out, pd)))
-    }
+plain_command! {
+    /// ALLOC_PD.
+    AllocPd, MLX5_CMD_OP_ALLOC_PD, alloc_pd_in, alloc_pd_out => pd: u32
 }
 
 plain_command! {
@@ -57,7 +35,7 @@ impl Pd {
     /// Gets a domain from the device. Sleeps. `ENOMEM` when there are no more.
     pub(crate) fn alloc(cmd: &Cmd) -> Result<Self, CmdError> {
         Ok(Self {
-            number: cmd.exec(&AllocPd)?,
+            number: cmd.exec(&AllocPd {})?,
             _counted: Counted::new(Kind::Pd),
         })
     }

@@ -23,22 +23,9 @@ use crate::{
     plain_command, //
 };
 
-struct Alloc;
-
-impl Command for Alloc {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_ALLOC_Q_COUNTER;
-    type In = ifc::alloc_q_counter_in;
-    type Out = ifc::alloc_q_counter_out;
-    type Output = u8;
-
-    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u8> {
-        // CAST: a field of 8 bits.
-        Some(output.get(field!(alloc_q_counter_out, counter_set_id)) as u8)
-    }
+plain_command! {
+    /// ALLOC_Q_COUNTER.
+    Alloc, MLX5_CMD_OP_ALLOC_Q_COUNTER, alloc_q_counter_in, alloc_q_counter_out => counter_set_id: u8
 }
 
 plain_command! {
@@ -111,7 +98,7 @@ counts! {
 
 /// Makes a set that counts from 0; its number. Sleeps.
 pub(crate) fn alloc(cmd: &Cmd) -> Result<u8, CmdError> {
-    cmd.exec(&Alloc)
+    cmd.exec(&Alloc {})
 }
 
 /// Reads a set. Sleeps.

@@ -16,16 +16,7 @@ use kernel_ext::pci::{
     Bar,
     Io, //
 };
-use mlx5_hw::{
-    field,
-    field::{
-        Mut,
-        Ref, //
-    },
-    ifc,
-    raw,
-    ring::Counter, //
-};
+use mlx5_hw::ring::Counter;
 
 use crate::{
     buf::PAGE,
@@ -33,10 +24,7 @@ use crate::{
         Counted,
         Kind, //
     },
-    cmd::{
-        Cmd,
-        Command, //
-    },
+    cmd::Cmd,
     plain_command, //
 };
 
@@ -52,22 +40,9 @@ const REGISTERS: usize = 4;
 /// The first page that can be a UAR: behind the initialization segment and the MSI-X tables.
 const FIRST: u32 = 4;
 
-/// ALLOC_UAR.
-struct AllocUar;
-
-impl Command for AllocUar {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_ALLOC_UAR;
-    type In = ifc::alloc_uar_in;
-    type Out = ifc::alloc_uar_out;
-    type Output = u32;
-
-    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(alloc_uar_out, uar)))
-    }
+plain_command! {
+    /// ALLOC_UAR.
+    AllocUar, MLX5_CMD_OP_ALLOC_UAR, alloc_uar_in, alloc_uar_out => uar: u32
 }
 
 plain_command! {
@@ -103,7 +78,7 @@ impl Uar {
         mapping: Mapping,
         previous: Option<Arc<Self>>,
     ) -> Result<Arc<Self>> {
-        let index = cmd.exec(&AllocUar)?;
+        let index = cmd.exec(&AllocUar {})?;
         if let Some(previous) = previous {
             if previous.index == index && previous.mapping == mapping {
                 return Ok(previous);
@@ -200,7 +175,7 @@ pub(crate) struct UserUar {
 impl UserUar {
     /// Gets a page from the device. Sleeps. `ENOMEM` when there are no more.
     pub(crate) fn alloc(cmd: &Cmd) -> Result<Self> {
-        let index = cmd.exec(&AllocUar)?;
+        let index = cmd.exec(&AllocUar {})?;
         let uar = Self {
             index,
             _counted: Counted::new(Kind::Uar),

@@ -14,15 +14,7 @@ use kernel::{
         Mutex, //
     }, //
 };
-use mlx5_hw::{
-    field,
-    field::{
-        Mut,
-        Ref, //
-    },
-    ifc,
-    raw, //
-};
+use mlx5_hw::raw;
 
 use crate::{
     buf::{
@@ -36,8 +28,7 @@ use crate::{
     cmd::{
         queue::Verdict,
         Cmd,
-        CmdError,
-        Command, //
+        CmdError, //
     },
     cq::{
         leak_if_in_doubt,
@@ -64,21 +55,9 @@ use crate::{
     }, //
 };
 
-struct AllocXrcd;
-
-impl Command for AllocXrcd {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_ALLOC_XRCD;
-    type In = ifc::alloc_xrcd_in;
-    type Out = ifc::alloc_xrcd_out;
-    type Output = u32;
-
-    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(alloc_xrcd_out, xrcd)))
-    }
+plain_command! {
+    /// ALLOC_XRCD.
+    AllocXrcd, MLX5_CMD_OP_ALLOC_XRCD, alloc_xrcd_in, alloc_xrcd_out => xrcd: u32
 }
 
 plain_command! {
@@ -96,7 +75,7 @@ impl Xrcd {
     /// Gets a domain from the device. Sleeps. `ENOMEM` when there are no more.
     pub(crate) fn alloc(cmd: &Cmd) -> Result<Self, CmdError> {
         Ok(Self {
-            number: cmd.exec(&AllocXrcd)?,
+            number: cmd.exec(&AllocXrcd {})?,
             _counted: Counted::new(Kind::Xrcd),
         })
     }

@@ -25,21 +25,9 @@ use crate::{
     plain_command, //
 };
 
-struct AllocTransportDomain;
-
-impl Command for AllocTransportDomain {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_ALLOC_TRANSPORT_DOMAIN;
-    type In = ifc::alloc_transport_domain_in;
-    type Out = ifc::alloc_transport_domain_out;
-    type Output = u32;
-
-    fn fill(&self, _input: &mut Mut<'_, Self::In>) -> Result {
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
-        Some(output.get32(field!(alloc_transport_domain_out, transport_domain)))
-    }
+plain_command! {
+    /// ALLOC_TRANSPORT_DOMAIN.
+    AllocTransportDomain, MLX5_CMD_OP_ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain_in, alloc_transport_domain_out => transport_domain: u32
 }
 
 plain_command! {
@@ -120,7 +108,7 @@ impl Base {
     pub(super) fn new(home: &Home) -> Result<Self> {
         let cmd = home.cmd();
         let domain = TransportDomain {
-            number: cmd.exec(&AllocTransportDomain)?,
+            number: cmd.exec(&AllocTransportDomain {})?,
             home: home.clone(),
         };
         let tis = Tis {
