@@ -48,6 +48,7 @@ use super::{
     wqe, //
 };
 use crate::{
+    buf::BLOCK,
     doorbell::Doorbell,
     ib::Verbs,
     qp::user::OwnMemory,
@@ -83,11 +84,46 @@ struct SendQueue {
     flushed: KVVec<u64>,
 }
 
+impl SendQueue {
+    /// The send at `at` is done, and all before it.
+    fn complete(&mut self, at: Counter) -> Option<Posted> {
+        let posted = *self.posted.get(self.window.slot(at))?;
+        let rest = u32::from(posted.blocks).saturating_sub(1);
+        self.window.complete(at.plus(rest));
+        Some(posted)
+    }
+
+    /// The oldest send is done; `None` when nothing is posted.
+    fn complete_oldest(&mut self) -> Option<Posted> {
+        match self.window.used() {
+            0 => None,
+            _ => self.complete(self.window.tail()),
+        }
+    }
+}
+
 struct ReceiveQueue {
     window: Window,
     ids: KVVec<u64>,
     /// Bytes of a WQE.
     stride: usize,
+}
+
+impl ReceiveQueue {
+    /// The receive at `at` is used, and all before it; what its owner knows it by.
+    fn complete(&mut self, at: Counter) -> Option<u64> {
+        let id = *self.ids.get(self.window.slot(at))?;
+        self.window.complete(at);
+        Some(id)
+    }
+
+    /// The oldest receive is used; `None` when nothing is posted.
+    fn complete_oldest(&mut self) -> Option<u64> {
+        match self.window.used() {
+            0 => None,
+            _ => self.complete(self.window.tail()),
+        }
+    }
 }
 
 /// Sizes of the queues, in logs: WQEBBs of the send queue; WQEs of the receive queue and bytes of each.
@@ -275,11 +311,10 @@ impl Queues {
             .finish(&built.control, first.low16(), self.number())
             .ok_or(EINVAL)?;
         let start = self.config.shape.receive_bytes();
-        for (block, at) in bytes.chunks_exact(SEND_WQE_BYTES).zip(0u32..) {
+        for (block, at) in bytes.chunks_exact(BLOCK).zip(0u32..) {
             let slot = queue.window.slot(first.plus(at));
-            self.memory
-                .buf
-                .write(start + slot * SEND_WQE_BYTES, block)?;
+            let block = block.first_chunk().ok_or(EINVAL)?;
+            self.memory.buf.write_block(start + slot * BLOCK, block)?;
         }
         let slot = queue.window.slot(first);
         *queue.posted.get_mut(slot).ok_or(EINVAL)? = Posted {
@@ -376,9 +411,7 @@ impl Queues {
         let mut guard = self.send.lock();
         let queue = Option::as_mut(&mut *guard)?;
         let at = queue.window.locate(counter)?;
-        let posted = *queue.posted.get(queue.window.slot(at))?;
-        let rest = u32::from(posted.blocks).saturating_sub(1);
-        queue.window.complete(at.plus(rest));
+        let posted = queue.complete(at)?;
         let outcome = match (status, posted.outcome) {
             (Status::Success, Outcome::Read(_)) => Outcome::Read(bytes),
             (Status::Success, outcome) => outcome,
@@ -398,8 +431,7 @@ impl Queues {
         let mut guard = self.receive.lock();
         let queue = Option::as_mut(&mut *guard)?;
         let at = queue.window.locate(counter)?;
-        let id = *queue.ids.get(queue.window.slot(at))?;
-        queue.window.complete(at);
+        let id = queue.complete(at)?;
         Some(self.completion(id, status, outcome, vendor))
     }
 
@@ -424,25 +456,20 @@ impl Queues {
                     };
                     to.push(&self.completion(id, Status::Flushed, Outcome::Failed, 0));
                 }
-                while over && queue.window.used() != 0 && !to.is_full() {
-                    let at = queue.window.tail();
-                    let Some(posted) = queue.posted.get(queue.window.slot(at)).copied() else {
+                while over && !to.is_full() {
+                    let Some(posted) = queue.complete_oldest() else {
                         break;
                     };
-                    let rest = u32::from(posted.blocks).saturating_sub(1);
-                    queue.window.complete(at.plus(rest));
                     to.push(&self.completion(posted.id, Status::Flushed, Outcome::Failed, 0));
                 }
             }
         }
         if receives && over && !self.config.keeps_receives {
             if let Some(queue) = &mut *self.receive.lock() {
-                while queue.window.used() != 0 && !to.is_full() {
-                    let at: Counter = queue.window.tail();
-                    let Some(id) = queue.ids.get(queue.window.slot(at)).copied() else {
+                while !to.is_full() {
+                    let Some(id) = queue.complete_oldest() else {
                         break;
                     };
-                    queue.window.complete(at);
                     to.push(&self.completion(id, Status::Flushed, Outcome::Failed, 0));
                 }
             }
@@ -496,11 +523,7 @@ impl Queues {
                 // One that does not fit was not polled through two generations.
                 let _ = flushed.push_within_capacity(*id);
             }
-            while queue.window.used() != 0 {
-                let at = queue.window.tail();
-                let posted = *queue.posted.get(queue.window.slot(at)).ok_or(EINVAL)?;
-                let rest = u32::from(posted.blocks).saturating_sub(1);
-                queue.window.complete(at.plus(rest));
+            while let Some(posted) = queue.complete_oldest() {
                 let _ = flushed.push_within_capacity(posted.id);
             }
             // They are taken from the end.
