@@ -278,7 +278,8 @@ pub(crate) struct Cq {
 impl Cq {
     /// Creates the CQ on `ring`, whose events go to EQ `eqn`. `records` must outlive it. Sleeps.
     ///
-    /// Gives the ring back with the error; `ENOMEM` when the HCA has no more CQs.
+    /// `ENOMEM` when the HCA has no more CQs. A ring that the device may use after an error is kept for ever;
+    /// the records are the caller's to keep.
     pub(crate) fn create(
         cmd: &Cmd,
         uar: &Arc<Uar>,
@@ -286,19 +287,18 @@ impl Cq {
         records: &Records,
         ring: CqRing,
         moderation: Moderation,
-    ) -> Result<Self, (CmdError, CqRing)> {
+    ) -> Result<Self, CmdError> {
         let ready = ring.preset().and_then(|()| records.set(Record::Cq, 0, 0));
         // Nothing is armed: the sequence is one that no arm word has next.
         let ready = ready.and_then(|()| records.set(Record::Cq, 1, 2 << ARM_SEQUENCE_SHIFT));
         if let Err(error) = ready {
             // The ranges are those of the buffers: this cannot happen.
-            let error = CmdError {
+            return Err(CmdError {
                 // CAST: opcodes have 16 bits.
                 opcode: raw::MLX5_CMD_OP_CREATE_CQ as u16,
                 op_mod: 0,
                 cause: crate::cmd::Cause::Input(error),
-            };
-            return Err((error, ring));
+            });
         }
         let command = CreateCq {
             memory: Memory::Own(&ring.buf),
@@ -319,7 +319,10 @@ impl Cq {
                 uar: uar.clone(),
                 _counted: Counted::new(Kind::Cq),
             }),
-            Err(error) => Err((error, ring)),
+            Err(error) => {
+                leak_if_in_doubt(&error, ring);
+                Err(error)
+            }
         }
     }
 

@@ -290,23 +290,23 @@ pub(crate) struct Qp {
 impl Qp {
     /// Creates the QP in RESET. `records` must outlive it. Sleeps.
     ///
-    /// Gives the memory back with the error; `ENOMEM` when the HCA has no more QPs.
+    /// `ENOMEM` when the HCA has no more QPs. Memory that the device may use after an error is kept for ever; the
+    /// records are the caller's to keep.
     pub(crate) fn create(
         cmd: &Cmd,
         config: QpConfig,
         records: &Records,
         ring: QpRing,
-    ) -> Result<Self, (CmdError, QpRing)> {
+    ) -> Result<Self, CmdError> {
         let window = |log| Ring::new(log).and_then(Window::new);
         let windows = window(ring.log_blocks()).zip(window(ring.log));
         let Some((sq, rq)) = windows else {
-            let error = CmdError {
+            return Err(CmdError {
                 // CAST: opcodes have 16 bits.
                 opcode: raw::MLX5_CMD_OP_CREATE_QP as u16,
                 op_mod: 0,
                 cause: crate::cmd::Cause::Input(EINVAL),
-            };
-            return Err((error, ring));
+            });
         };
         let record = records.address(Record::Qp);
         let command = CreateQp {
@@ -344,7 +344,10 @@ impl Qp {
                 fresh: None,
                 _counted: Counted::new(Kind::Qp),
             }),
-            Err(error) => Err((error, ring)),
+            Err(error) => {
+                leak_if_in_doubt(&error, ring);
+                Err(error)
+            }
         }
     }
 

@@ -162,8 +162,8 @@ impl Station {
         // Nobody asks for its events: whoever posts looks.
         let cq = match Cq::create(cmd, &uar, eqn, &records, cq, Moderation::default()) {
             Ok(cq) => cq,
-            Err((error, ring)) => {
-                leak_if_in_doubt(&error, (ring, records));
+            Err(error) => {
+                leak_if_in_doubt(&error, records);
                 pd.dealloc(cmd);
                 return Err(error.into());
             }
@@ -177,8 +177,7 @@ impl Station {
         };
         let qp = match Qp::create(cmd, config, &records, ring) {
             Ok(qp) => qp,
-            Err((error, ring)) => {
-                leak_if_in_doubt(&error, ring);
+            Err(error) => {
                 cq.destroy(cmd);
                 pd.dealloc(cmd);
                 keep_in_doubt(&home, records);

@@ -182,21 +182,14 @@ fn test(place: &Place<'_>) -> Result<Answer> {
 
 fn with_cq(place: &Place<'_>, records: &Records, pd: &Pd) -> Result<Answer> {
     let ring = CqRing::new(place.dev, place.node, LOG_CQES)?;
-    let cq = Cq::create(
+    let mut cq = Cq::create(
         place.cmd,
         &place.uar,
         place.eqn,
         records,
         ring,
         Moderation::default(),
-    );
-    let mut cq = match cq {
-        Ok(cq) => cq,
-        Err((error, ring)) => {
-            leak_if_in_doubt(&error, ring);
-            return Err(error.into());
-        }
-    };
+    )?;
     let result = with_uar(place, records, pd, &mut cq);
     cq.destroy(place.cmd);
     result

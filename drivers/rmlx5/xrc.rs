@@ -31,7 +31,6 @@ use crate::{
         CmdError, //
     },
     cq::{
-        leak_if_in_doubt,
         Cq,
         CqRing,
         Moderation, //
@@ -142,21 +141,9 @@ impl Anchor {
         let pd = anchor.pd.insert(Pd::alloc(cmd)?).number();
         let xrcdn = anchor.xrcd.insert(Xrcd::alloc(cmd)?).number();
         let (buf, records) = anchor.memory.get()?;
-        let made = Cq::create(
-            cmd,
-            &device.uar()?,
-            eqn,
-            records,
-            ring,
-            Moderation::default(),
-        );
-        let cqn = match made {
-            Ok(cq) => anchor.cq.insert(cq).number(),
-            Err((error, ring)) => {
-                leak_if_in_doubt(&error, ring);
-                return Err(error.into());
-            }
-        };
+        let uar = device.uar()?;
+        let cq = Cq::create(cmd, &uar, eqn, records, ring, Moderation::default())?;
+        let cqn = anchor.cq.insert(cq).number();
         let config = Config {
             pd,
             log_entries: LOG_RECEIVES,

@@ -20,7 +20,6 @@ use super::{
 use crate::{
     cmd::Cmd,
     cq::{
-        leak_if_in_doubt,
         Cq,
         CqRing,
         Moderation, //
@@ -293,13 +292,7 @@ pub(super) fn queues(
     let eqn = eq.eq.number().ok_or(ENODEV)?;
     let uar = device.uar()?;
     let caps = device.caps()?;
-    let cq = match Cq::create(cmd, &uar, eqn, records, rings.cq, moderation) {
-        Ok(cq) => cq,
-        Err((error, ring)) => {
-            leak_if_in_doubt(&error, ring);
-            return Err(error.into());
-        }
-    };
+    let cq = Cq::create(cmd, &uar, eqn, records, rings.cq, moderation)?;
     if let Err(error) = eq.subscribe(cq.number(), handler) {
         cq.destroy(cmd);
         return Err(error);
@@ -309,25 +302,19 @@ pub(super) fn queues(
         false => None,
     };
     let page = own.as_ref().unwrap_or(&uar);
-    let made = Doorbell::new(page, 0, caps.log_bf_register)
-        .map_err(|error| (error, None))
-        .and_then(|doorbell| {
-            let config = QpConfig {
-                doorbell,
-                pd,
-                cqn: cq.number(),
-                cqe_version: caps.cqe_version,
-                counter_set: device.counter_set(),
-            };
-            Qp::create(cmd, config, records, rings.qp)
-                .map_err(|(error, ring)| (Error::from(error), Some((error, ring))))
-        });
+    let made = Doorbell::new(page, 0, caps.log_bf_register).and_then(|doorbell| {
+        let config = QpConfig {
+            doorbell,
+            pd,
+            cqn: cq.number(),
+            cqe_version: caps.cqe_version,
+            counter_set: device.counter_set(),
+        };
+        Ok(Qp::create(cmd, config, records, rings.qp)?)
+    });
     match made {
         Ok(qp) => Ok((qp, cq, own)),
-        Err((error, rest)) => {
-            if let Some((error, ring)) = rest {
-                leak_if_in_doubt(&error, ring);
-            }
+        Err(error) => {
             if let Some(own) = own {
                 own.dealloc(cmd);
             }

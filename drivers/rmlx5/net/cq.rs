@@ -98,8 +98,8 @@ impl Completions {
         let uar = device.uar()?;
         let cq = match Cq::create(home.cmd(), &uar, eqn, &records, ring, moderation) {
             Ok(cq) => cq,
-            Err((error, ring)) => {
-                leak_if_in_doubt(&error, (ring, records));
+            Err(error) => {
+                leak_if_in_doubt(&error, records);
                 return Err(error.into());
             }
         };

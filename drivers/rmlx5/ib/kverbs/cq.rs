@@ -53,7 +53,6 @@ use crate::{
             Wrapping,
             CQE_BYTES, //
         },
-        leak_if_in_doubt,
         Cq,
         Moderation, //
     },
@@ -187,11 +186,7 @@ impl Core {
         let old = self.inner.lock().cq.take().ok_or(EINVAL)?;
         let ring = old.into_ring();
         let moderation = Moderation::default();
-        let cq = Cq::create(home.cmd(), &uar, eqn, &self.records, ring, moderation);
-        let cq = cq.map_err(|(error, ring)| {
-            leak_if_in_doubt(&error, ring);
-            Error::from(error)
-        })?;
+        let cq = Cq::create(home.cmd(), &uar, eqn, &self.records, ring, moderation)?;
         let number = cq.number();
         {
             let mut inner = self.inner.lock();

@@ -27,7 +27,6 @@ use super::{
 use crate::{
     buf::Buf,
     cq::{
-        leak_if_in_doubt,
         Cq,
         CqRing,
         Moderation, //
@@ -81,11 +80,7 @@ pub(super) fn cq(data: &Data, new: &mut NewCq<'_, Verbs>) -> Result<Completions>
     let mut completions = Completions::of_kernel(data, home, vector, core.clone())?;
     let uar = device.uar()?;
     let moderation = Moderation::default();
-    let cq = Cq::create(&device.cmd, &uar, eqn, core.records(), ring, moderation);
-    let cq = cq.map_err(|(error, ring)| {
-        leak_if_in_doubt(&error, ring);
-        Error::from(error)
-    })?;
+    let cq = Cq::create(&device.cmd, &uar, eqn, core.records(), ring, moderation)?;
     // From here on an error destroys it.
     completions.install(cq);
     data.events.remember_cq(core.number(), new.notifier())?;
