@@ -135,12 +135,8 @@ impl<'a, D: KernelVerbs> Send<'a, D> {
 
     fn entries(&self) -> &'a [bindings::ib_sge] {
         let wr = self.get();
-        let count = usize::try_from(wr.num_sge).unwrap_or(0);
-        if count == 0 || wr.sg_list.is_null() {
-            return &[];
-        }
         // SAFETY: By the type invariant the list has as many entries as the request says.
-        unsafe { core::slice::from_raw_parts(wr.sg_list, count) }
+        unsafe { entries(wr.sg_list, wr.num_sge) }
     }
 
     /// Number of pieces.
@@ -274,6 +270,20 @@ impl<'a, D: KernelVerbs> Send<'a, D> {
     }
 }
 
+/// The pieces of a request. Nothing for a count below 1.
+///
+/// # Safety
+///
+/// `list` must have `count` entries for `'a`; with none it may be null.
+unsafe fn entries<'a>(list: *const bindings::ib_sge, count: i32) -> &'a [bindings::ib_sge] {
+    let count = usize::try_from(count).unwrap_or(0);
+    if count == 0 || list.is_null() {
+        return &[];
+    }
+    // SAFETY: By the safety requirements.
+    unsafe { core::slice::from_raw_parts(list, count) }
+}
+
 fn scatter(entry: &bindings::ib_sge) -> Scatter {
     Scatter {
         address: entry.addr,
@@ -361,12 +371,8 @@ impl<'a> Receive<'a> {
 
     fn entries(&self) -> &'a [bindings::ib_sge] {
         let wr = self.get();
-        let count = usize::try_from(wr.num_sge).unwrap_or(0);
-        if count == 0 || wr.sg_list.is_null() {
-            return &[];
-        }
         // SAFETY: By the type invariant the list has as many entries as the request says.
-        unsafe { core::slice::from_raw_parts(wr.sg_list, count) }
+        unsafe { entries(wr.sg_list, wr.num_sge) }
     }
 
     /// Number of pieces.
