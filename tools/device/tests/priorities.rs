@@ -198,22 +198,22 @@ const GROUP: u8 = 0x80;
 const SHARE: u8 = 0x40;
 const RATE: u8 = 0x20;
 
+/// Group and share of each class.
+const SHARES: [(u8, u8); 8] = [
+    (0, 20),
+    (0, 30),
+    (0, 50),
+    (1, 100),
+    (2, 100),
+    (3, 100),
+    (4, 100),
+    (5, 100),
+];
+
 /// As the stock driver sets shares: 20, 30 and 50 percent in group 0, the others strictly one after the other.
 fn shares(driver: &mut Driver) {
     let (mut groups, mut bandwidth) = (vec![0; 80], vec![0; 80]);
-    for (index, (group, share)) in [
-        (0, 20),
-        (0, 30),
-        (0, 50),
-        (1, 100),
-        (2, 100),
-        (3, 100),
-        (4, 100),
-        (5, 100),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (index, (group, share)) in SHARES.into_iter().enumerate() {
         class(&mut groups, index, GROUP, group, 0, (0, 0));
         class(&mut bandwidth, index, SHARE, 0, share, (0, 0));
     }
@@ -230,19 +230,7 @@ fn shares_are_kept_when_they_make_a_whole() {
     }
     shares(&mut driver);
     let mut wanted = vec![0; 80];
-    for (index, (group, share)) in [
-        (0, 20),
-        (0, 30),
-        (0, 50),
-        (1, 100),
-        (2, 100),
-        (3, 100),
-        (4, 100),
-        (5, 100),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (index, (group, share)) in SHARES.into_iter().enumerate() {
         class(&mut wanted, index, 0, group, share, (0, 0));
     }
     assert_eq!(read(&mut driver, QETCR, &[0; 80]), wanted);

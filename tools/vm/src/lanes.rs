@@ -77,16 +77,9 @@ mod tests {
 
     fn part(name: &str, alone: bool) -> Part {
         Part {
-            suite: "s".into(),
             name: name.into(),
-            script: String::new(),
-            shapes: Vec::new(),
-            timeout: 1,
-            env: Vec::new(),
-            module: false,
             alone,
-            must_fail: None,
-            cases: Vec::new(),
+            ..Part::default()
         }
     }
 

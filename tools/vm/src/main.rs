@@ -127,11 +127,8 @@ impl ShapeArgs {
             script: script.into(),
             shapes: vec![Shape { machine, cards }],
             timeout,
-            env: Vec::new(),
             module: self.module,
-            alone: false,
-            must_fail: None,
-            cases: Vec::new(),
+            ..Part::default()
         }
     }
 }
@@ -244,11 +241,8 @@ fn measure(cli: &Cli, bench: &Bench, what: &str) -> Result<bool> {
         script: script.into(),
         shapes,
         timeout: 900,
-        env: Vec::new(),
         module: true,
-        alone: false,
-        must_fail: None,
-        cases: Vec::new(),
+        ..Part::default()
     };
     let mut marks = Vec::new();
     let cabled = || Card {

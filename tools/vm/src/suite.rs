@@ -64,7 +64,7 @@ pub struct Shape {
 }
 
 /// One boot: a script, the machines it needs, and the cases to run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Part {
     /// Suite it belongs to.
     pub suite: String,
@@ -249,14 +249,8 @@ mod tests {
         Part {
             suite: suite.into(),
             name: name.into(),
-            script: String::new(),
-            shapes: Vec::new(),
-            timeout: 1,
-            env: Vec::new(),
-            module: false,
-            alone: false,
-            must_fail: None,
             cases: cases.iter().map(ToString::to_string).collect(),
+            ..Part::default()
         }
     }
 

@@ -7,9 +7,6 @@ set -e
 . ./core.subr
 . ./net.subr
 
-here=192.0.2.1
-there=192.0.2.2
-
 # text MODULE: bounds of the text of a loaded module, hexadecimal.
 text() {
 	awk -v tag="[$1]" '$NF == tag && $2 ~ /[tT]/ { print $1 }' /proc/kallsyms | sort |

@@ -5,13 +5,8 @@
 . ./stock.subr
 . ./net.subr
 
-here=192.0.2.1
-there=192.0.2.2
-
 suite_setup() {
-	core_setup
-	there_do "net_up $there"
-	net_up $here
+	net_pair
 	within 60 ping -c 1 -W 1 $there
 	there_do "python3 ./net-traffic.py serve >/tmp/serve.log 2>&1 &"
 	within 60 traffic udp $there 64 1

@@ -5,14 +5,10 @@
 . ./stock.subr
 . ./net.subr
 
-here=192.0.2.1
-there=192.0.2.2
 tagged=192.0.3
 
 suite_setup() {
-	core_setup
-	there_do "net_up $there"
-	net_up $here
+	net_pair
 	within 60 ping -c 1 -W 1 $there
 }
 

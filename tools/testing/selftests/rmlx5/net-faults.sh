@@ -5,13 +5,8 @@
 . ./stock.subr
 . ./net.subr
 
-here=192.0.2.1
-there=192.0.2.2
-
 suite_setup() {
-	core_setup
-	there_do "net_up $there"
-	net_up $here
+	net_pair
 	# One pair of rings: it is known where a packet comes in.
 	ethtool -L "$(net_dev)" combined 1
 	within 60 ping -c 1 -W 1 $there

@@ -5,8 +5,6 @@
 . ./stock.subr
 . ./net.subr
 
-here=192.0.2.1
-
 suite_setup() {
 	core_setup
 	net_load

@@ -4,13 +4,8 @@
 . ./core.subr
 . ./net.subr
 
-here=192.0.2.1
-there=192.0.2.2
-
 suite_setup() {
-	core_setup
-	there_do "net_up $there"
-	net_up $here
+	net_pair
 	there_do "python3 ./net-traffic.py serve >/tmp/serve.log 2>&1 &"
 	within 30 traffic udp $there 64 1
 }
