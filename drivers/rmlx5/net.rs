@@ -50,6 +50,7 @@ mod layout;
 mod netdev;
 mod pfcc;
 mod pmtu;
+mod ppcnt;
 mod q_counter;
 mod qos;
 mod rq;

@@ -23,6 +23,7 @@ use super::{
         Ether, //
     },
     pfcc,
+    ppcnt,
     qos::{
         self,
         Aspect,
@@ -31,7 +32,7 @@ use super::{
         Trust,
         CODE_POINTS,
         COUNT, //
-    },
+    }, //
 };
 use crate::cmd::Cmd;
 
@@ -232,7 +233,7 @@ impl Bridging for Ether {
         };
         let counts = pfc.sent.iter_mut().zip(&mut pfc.received);
         for (priority, (sent, received)) in (0u8..8).zip(counts) {
-            let traffic = qos::traffic(cmd, priority)?;
+            let traffic = ppcnt::traffic(cmd, priority)?;
             *sent = traffic.tx_pause;
             *received = traffic.rx_pause;
         }

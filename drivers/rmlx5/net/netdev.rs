@@ -45,9 +45,12 @@ use super::{
         Pause, //
     },
     pmtu,
+    ppcnt::{
+        self,
+        Traffic, //
+    },
     qos::{
         self,
-        Traffic,
         Trust, //
     },
     slot::Slot,
@@ -133,6 +136,8 @@ pub(super) struct State {
     pub(super) traffic: [Traffic; qos::COUNT],
     /// What the card's counter of frames without a WQE said last.
     missed: u32,
+    /// What the port's counter of frames that are too long said last.
+    too_long: u64,
 }
 
 /// The driver's data of the interface.
@@ -146,6 +151,8 @@ pub(super) struct Data {
     pub(super) state: Mutex<State>,
     /// Frames for which the card had no WQE.
     pub(super) missed: Counter,
+    /// Frames that the port dropped because they are longer than its MTU.
+    pub(super) too_long: Counter,
     nurse: Arc<dyn Nurse>,
 }
 
@@ -198,8 +205,10 @@ impl Data {
                 wishes: Wishes::NONE,
                 traffic: [Traffic::default(); qos::COUNT],
                 missed: 0,
+                too_long: 0,
             }),
             missed: Counter::default(),
+            too_long: Counter::default(),
             nurse,
         }? Error))
     }
@@ -262,6 +271,15 @@ impl Data {
                 self.missed.add(now.wrapping_sub(state.missed).into());
                 state.missed = now;
             }
+        }
+    }
+
+    /// Asks the port what it has counted. Its counters may begin anew with a reset. Sleeps.
+    pub(super) fn recount_port(&self, state: &mut State) {
+        if let Ok(now) = ppcnt::too_long(&self.device.cmd) {
+            self.too_long
+                .add(now.checked_sub(state.too_long).unwrap_or(now));
+            state.too_long = now;
         }
     }
 
@@ -490,6 +508,9 @@ impl Driver for Ether {
         }
         // As of the last time the card was asked, which must not be done here.
         stats.rx_missed_errors = data.missed.get();
+        let too_long = data.too_long.get();
+        stats.rx_length_errors = stats.rx_length_errors.wrapping_add(too_long);
+        stats.rx_errors = stats.rx_errors.wrapping_add(too_long);
         data.nurse.recount();
     }
 

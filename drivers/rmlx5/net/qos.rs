@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How the port treats priorities: registers QTCT, QETCR, QPTS and QPDPM, and counters by priority in PPCNT.
+//! How the port treats priorities: registers QTCT, QETCR, QPTS and QPDPM.
 //!
 //! A frame has the priority of its VLAN tag, or of its DSCP when the port trusts that. The priority names a
 //! traffic class; classes belong to groups, of which higher ones are served first, and share within a group.
-//! Source: core/port.c, core/en_dcbnl.c, `MLX5E_READ_CTR64_BE_F` of core/en_stats.c.
+//! Source: core/port.c, core/en_dcbnl.c.
 
 use kernel::prelude::*;
 use mlx5_hw::{
@@ -178,52 +178,5 @@ pub(super) fn set_priority_of(cmd: &Cmd, code_point: u8, priority: u8) -> Result
         if let Some(entry) = bytes.get_mut(at..at + CODE_POINT) {
             entry.copy_from_slice(&(CHANGE | u16::from(priority)).to_be_bytes());
         }
-    })
-}
-
-/// What the port has counted of a priority.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Traffic {
-    /// Frames that came, and their octets.
-    pub(super) rx_packets: u64,
-    pub(super) rx_bytes: u64,
-    /// Frames that left, and their octets.
-    pub(super) tx_packets: u64,
-    pub(super) tx_bytes: u64,
-    /// Pauses of the priority that came and left.
-    pub(super) rx_pause: u64,
-    pub(super) tx_pause: u64,
-}
-
-/// Counters of a priority. Sleeps.
-pub(super) fn traffic(cmd: &Cmd, priority: u8) -> Result<Traffic> {
-    let content = register::read::<ifc::ppcnt_reg>(cmd, raw::MLX5_REG_PPCNT, |register| {
-        register
-            .set(field!(ppcnt_reg, local_port), 1)
-            .set(
-                field!(ppcnt_reg, grp),
-                raw::MLX5_PER_PRIORITY_COUNTERS_GROUP.into(),
-            )
-            .set(field!(ppcnt_reg, prio_tc), priority.into());
-    })?;
-    let fields = content.fields()?;
-    let set = fields.raw(span!(ppcnt_reg, counter_set));
-    let set = set
-        .get(..bytes_of::<ifc::eth_per_prio_grp_data_layout>())
-        .ok_or(EPROTO)?;
-    let set = Ref::<ifc::eth_per_prio_grp_data_layout>::new(set).ok_or(EPROTO)?;
-    macro_rules! wide {
-        ($high:ident, $low:ident) => {
-            set.get(field!(eth_per_prio_grp_data_layout, $high)) << 32
-                | set.get(field!(eth_per_prio_grp_data_layout, $low))
-        };
-    }
-    Ok(Traffic {
-        rx_packets: wide!(rx_frames_high, rx_frames_low),
-        rx_bytes: wide!(rx_octets_high, rx_octets_low),
-        tx_packets: wide!(tx_frames_high, tx_frames_low),
-        tx_bytes: wide!(tx_octets_high, tx_octets_low),
-        rx_pause: wide!(rx_pause_high, rx_pause_low),
-        tx_pause: wide!(tx_pause_high, tx_pause_low),
     })
 }

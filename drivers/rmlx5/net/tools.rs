@@ -25,10 +25,11 @@ use super::{
         self,
         Pause, //
     },
-    qos::{
+    ppcnt::{
         self,
         Traffic, //
     },
+    qos,
     selftest::{
         self,
         TESTS, //
@@ -52,6 +53,7 @@ const MAX_PERIOD: u32 = 4095;
 
 type Rx = (&'static str, fn(&RxCounts) -> &Count);
 type Priority = (&'static str, &'static str, fn(&Traffic) -> u64);
+type Card = (&'static str, fn(&Data) -> u64);
 type Tx = (&'static str, fn(&TxCounts) -> &Count);
 
 /// Counters of a priority at the port, which is the whole card's.
@@ -81,8 +83,11 @@ const RX: [Rx; 13] = [
     ("bad_cqe", |rx| &rx.bad_cqes),
 ];
 
-/// Name of the last counter, the only one that the card keeps.
-const MISSED: &str = "rx_out_of_buffer";
+/// Counters behind those of rings, which the card keeps.
+const CARD: [Card; 2] = [
+    ("rx_out_of_buffer", |data| data.missed.get()),
+    ("rx_oversize_pkts_phy", |data| data.too_long.get()),
+];
 
 /// Counters of a transmit ring.
 const TX: [Tx; 17] = [
@@ -133,9 +138,14 @@ fn priorities(data: &Data) -> usize {
     }
 }
 
-/// The priority that a counter behind those of rings is about; `None` for the one before them.
+/// A counter behind those of rings that the card keeps.
+fn of_card(data: &Data, index: usize) -> Option<Card> {
+    CARD.get(index.checked_sub(of_rings(data))?).copied()
+}
+
+/// The priority that a counter behind those of the card is about.
 fn of_priority(data: &Data, index: usize) -> Option<(usize, Priority)> {
-    let index = index.checked_sub(of_rings(data) + 1)?;
+    let index = index.checked_sub(of_rings(data) + CARD.len())?;
     let counter = PRIORITY.get(index % PRIORITY.len())?;
     Some((index / PRIORITY.len(), *counter))
 }
@@ -326,22 +336,26 @@ impl Ethtool for Ether {
     fn recount(data: &Data) {
         let mut state = data.state.lock();
         data.recount(&mut state);
+        data.recount_port(&mut state);
         let asked = (0u8..8).take(priorities(data));
         for (priority, counted) in asked.zip(&mut state.traffic) {
-            if let Ok(traffic) = qos::traffic(&data.device.cmd, priority) {
+            if let Ok(traffic) = ppcnt::traffic(&data.device.cmd, priority) {
                 *counted = traffic;
             }
         }
     }
 
     fn counters(data: &Data) -> usize {
-        of_rings(data) + 1 + priorities(data) * PRIORITY.len()
+        of_rings(data) + CARD.len() + priorities(data) * PRIORITY.len()
     }
 
     fn counter_name(data: &Data, index: usize, to: &mut dyn fmt::Write) -> fmt::Result {
         let Some((place, counter)) = place(data, index) else {
+            if let Some((name, _)) = of_card(data, index) {
+                return to.write_str(name);
+            }
             return match of_priority(data, index) {
-                None => to.write_str(MISSED),
+                None => Ok(()),
                 Some((priority, (way, name, _))) => write!(to, "{way}_prio{priority}_{name}"),
             };
         };
@@ -365,13 +379,15 @@ impl Ethtool for Ether {
                 .slots
                 .iter()
                 .fold(0, |sum: u64, slot| sum.wrapping_add(value(slot, counter))),
-            None => match of_priority(data, index) {
-                None => data.missed.get(),
-                Some((priority, (_, _, of))) => {
+            None => {
+                if let Some((_, of)) = of_card(data, index) {
+                    return of(data);
+                }
+                of_priority(data, index).map_or(0, |(priority, (_, _, of))| {
                     let state = data.state.lock();
                     state.traffic.get(priority).map_or(0, of)
-                }
-            },
+                })
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ use crate::{
     transport_domain::TransportDomain,
     uar::Uar,
     vnic_env::VnicEnv,
-    vport::Vport,
+    vport::{Vport, FCS_LEN},
     xrcd::Xrcd,
 };
 
@@ -262,6 +262,12 @@ impl Hca {
     /// A frame from the cable.
     pub fn receive(&mut self, frame: &[u8]) {
         if !self.vport.link_up() {
+            self.env.counters.frames_dropped += 1;
+            return;
+        }
+        if frame.len() + FCS_LEN > usize::from(crate::eth::port::mtu(self)) {
+            // `rx_oversize_pkts_phy`, Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst.
+            self.vport.received.too_long += 1;
             self.env.counters.frames_dropped += 1;
             return;
         }

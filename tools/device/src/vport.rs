@@ -41,8 +41,8 @@ impl Traffic {
 
 /// Upper ends of the size classes of the RFC 2819 group, in bytes with FCS.
 pub const SIZE_CLASSES: [usize; 10] = [64, 127, 255, 511, 1023, 1518, 2047, 4095, 8191, 10239];
-/// Length of the frame check sequence, which the model does not keep, in bytes.
-const FCS_LEN: usize = 4;
+/// Length of the frame check sequence, which the model does not keep and MTUs of ports count, in bytes.
+pub const FCS_LEN: usize = 4;
 
 /// Traffic of one direction, by destination, size and priority.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +56,8 @@ pub struct Direction {
     pub pauses: [u64; 8],
     /// Pause frames for the whole link.
     pub link_pauses: u64,
+    /// Frames longer than the port lets through, which are dropped.
+    pub too_long: u64,
     /// RoCE to one address.
     pub ib_unicast: Traffic,
     /// RoCE to a group.

@@ -479,6 +479,28 @@ impl Bench {
         ))
     }
 
+    /// Reads a register with these bytes as the question, or writes them.
+    pub(crate) fn register(&mut self, id: u32, write: bool, bytes: &[u8]) -> Vec<u8> {
+        let access =
+            input::<ifc::access_register_in>(raw::MLX5_CMD_OP_ACCESS_REG, bytes, |input| {
+                input
+                    .set(field!(access_register_in, op_mod), u64::from(!write))
+                    .set(field!(access_register_in, register_id), id.into());
+            });
+        let head = bytes_of::<ifc::access_register_out>();
+        self.exec(&access, head + bytes.len()).unwrap()[head..].to_vec()
+    }
+
+    /// Sets the MTU of the port, in bytes with Ethernet header and FCS.
+    pub(crate) fn set_port_mtu(&mut self, bytes: u16) {
+        let mut register = vec![0; bytes_of::<ifc::pmtu_reg>()];
+        Mut::<ifc::pmtu_reg>::new(&mut register)
+            .unwrap()
+            .set(field!(pmtu_reg, local_port), 1)
+            .set(field!(pmtu_reg, admin_mtu), bytes.into());
+        self.register(raw::MLX5_REG_PMTU, true, &register);
+    }
+
     /// MAC address of the card.
     pub(crate) fn mac(&self) -> [u8; 6] {
         self.card.profile().port.mac

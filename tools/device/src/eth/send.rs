@@ -16,14 +16,12 @@ use crate::{
     sched::Work,
     sq::Sq,
     violation::{EthernetViolation, Failure as Verdict, Violation},
+    vport::FCS_LEN,
     wq::{Record, State},
 };
 
 /// WQEs one SQ may use up before others have their turn.
 const TURN: u32 = 32;
-
-/// Length of the frame check sequence, which the MTU of the port counts, in bytes.
-const FCS_LEN: usize = 4;
 
 /// A doorbell named this SQ; `pushed` is the WQE that came with it.
 pub fn doorbell(hca: &mut Hca, uar: u32, sqn: u32, pushed: Option<Pushed>) {

@@ -4,7 +4,12 @@
 mod objects;
 mod violations;
 
-use mlx5_hw::{field, ifc, raw, status::Status};
+use mlx5_hw::{
+    field,
+    field::{bytes_of, Mut, Ref},
+    ifc, raw, span,
+    status::Status,
+};
 
 use super::{
     bench::{data_segment, eth_segment, input, Bench, Queue, ROOM},
@@ -197,6 +202,39 @@ fn a_vlan_tag_is_stripped_or_kept() {
         assert_eq!(word(&cqe, 0x2c) as usize, plain.len() + 4);
         assert_eq!(cqe[0x1d] & 1, 0);
     }
+}
+
+/// MTU of a port that nobody has set, with the FCS: an untagged frame of 1500 bytes and a tag.
+const MTU: usize = 1522;
+
+#[test]
+fn a_frame_above_the_mtu_of_the_port_is_dropped_and_counted() {
+    let (mut bench, mut rq) = receiver(true);
+    bench.post_receives(&mut rq, 2);
+    let headers = frame_v4(protocol::UDP, &[]).len();
+    let of_len = |len: usize| frame_v4(protocol::UDP, &vec![1; len - headers]);
+    let longest = to_card(&bench, of_len(MTU - 4));
+    let longer = to_card(&bench, of_len(MTU - 3));
+
+    bench.card.receive(&longer);
+    assert!(bench.poll(&mut rq).is_none());
+    bench.card.receive(&longest);
+
+    let cqe = bench.poll(&mut rq).unwrap();
+    assert_eq!(word(&cqe, 0x2c) as usize, longest.len());
+    let mut asked = vec![0; bytes_of::<ifc::ppcnt_reg>()];
+    Mut::<ifc::ppcnt_reg>::new(&mut asked)
+        .unwrap()
+        .set(field!(ppcnt_reg, local_port), 1)
+        .set(
+            field!(ppcnt_reg, grp),
+            raw::MLX5_IEEE_802_3_COUNTERS_GROUP.into(),
+        );
+    let answer = bench.register(raw::MLX5_REG_PPCNT, false, &asked);
+    let set = &answer[span!(ppcnt_reg, counter_set).offset()..];
+    let set = Ref::<ifc::eth_802_3_cntrs_grp_data_layout>::new(set).unwrap();
+    let low = field!(eth_802_3_cntrs_grp_data_layout, a_frame_too_long_errors_low);
+    assert_eq!(set.get(low), 1);
 }
 
 #[test]
@@ -396,6 +434,7 @@ fn a_bad_key_is_a_protection_error() {
 #[test]
 fn a_frame_longer_than_its_wqe_ends_the_receive_queue() {
     let (mut bench, mut rq) = receiver(true);
+    bench.set_port_mtu(9000);
     bench.post_receives(&mut rq, 3);
     let frame = to_card(&bench, frame_v4(protocol::UDP, &[1; ROOM as usize]));
 

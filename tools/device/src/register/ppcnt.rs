@@ -130,6 +130,11 @@ fn ieee(set: &mut [u8], rx: &Direction, tx: &Direction) {
         a_pause_mac_ctrl_frames_received_low,
         rx.link_pauses
     );
+    put!(
+        a_frame_too_long_errors_high,
+        a_frame_too_long_errors_low,
+        rx.too_long
+    );
 }
 
 fn rfc2863(set: &mut [u8], rx: &Direction, tx: &Direction) {

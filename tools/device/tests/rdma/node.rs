@@ -5,7 +5,11 @@ use device::{
     profile::Profile,
     scaffold::driver::{Driver, Event, EventQueue, Input},
 };
-use mlx5_hw::{field, field::Mut, ifc, raw, span};
+use mlx5_hw::{
+    field,
+    field::{bytes_of, Mut},
+    ifc, raw, span,
+};
 use std::time::Duration;
 
 /// Rights: local write, remote write, remote read, atomic.
@@ -127,6 +131,18 @@ impl Node {
             1,
         );
         driver.ok(enable, 16);
+        // Room for every path MTU.
+        let mut pmtu = vec![0; bytes_of::<ifc::pmtu_reg>()];
+        Mut::<ifc::pmtu_reg>::new(&mut pmtu)
+            .unwrap()
+            .set(field!(pmtu_reg, local_port), 1)
+            .set(field!(pmtu_reg, admin_mtu), 9000);
+        let mut access = Input::<ifc::access_register_in>::new(raw::MLX5_CMD_OP_ACCESS_REG).set(
+            field!(access_register_in, register_id),
+            raw::MLX5_REG_PMTU.into(),
+        );
+        access.bytes.extend_from_slice(&pmtu);
+        driver.ok(access, 16 + pmtu.len());
         let uar = driver.alloc_uar();
         let pd = driver.alloc_pd();
         let asynchronous = [0x02, 0x04, 0x05, 0x10, 0x11, 0x12, 0x13, 0x14];

@@ -39,6 +39,23 @@ test_largest_mtu() {
 	within 20 ping -c 1 -W 1 $there
 }
 
+# Frames longer than the peer's MTU end at its port, are counted there as errors of length, and stop nothing.
+test_too_long() {
+	ip link set "$(net_dev)" mtu 4000
+	ip neigh replace $there lladdr "$(there_do "cat /sys/class/net/\$(net_dev)/address")" dev "$(net_dev)" nud permanent
+	within 20 ping -c 1 -W 1 $there
+	long_before=$(there_do "net_stat rx_oversize_pkts_phy")
+	errors_before=$(there_do "net_count rx_length_errors")
+	! ping -c 20 -i 0.01 -W 1 -M 'do' -s 3000 $there || fail "3000 bytes were answered"
+	is "$(there_do "net_stat rx_oversize_pkts_phy")" $((long_before + 20)) "frames the port dropped"
+	within 60 there_long $((errors_before + 20))
+	ping -c 20 -i 0.01 -W 5 -M 'do' -s 1472 $there
+	ip link set "$(net_dev)" mtu 1500
+	ip neigh del $there dev "$(net_dev)"
+	within 20 ping -c 1 -W 1 $there
+}
+there_long() { [ "$(there_do "net_count rx_length_errors; net_count rx_errors" | sort -u)" = "$1" ]; }
+
 test_pause() {
 	for pair in on:off off:on on:on off:off; do
 		# What is so already is refused by ethtool.

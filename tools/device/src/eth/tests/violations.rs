@@ -129,6 +129,7 @@ fn receives_tell_it_as_well() {
         (1, 80, (4, V::KeyUnknown as u8)),
     ] {
         let (mut bench, mut rq) = receiver(true);
+        bench.set_port_mtu(9000);
         bench.key ^= key;
         bench.post_receives(&mut rq, 2);
         let frame = to_card(&bench, frame_v4(protocol::UDP, &vec![1; len]));
