@@ -290,6 +290,7 @@ impl Command for QueryQp {
         output: &mut Mut<'_, Self::Out>,
     ) -> Result<(), Refused> {
         let qp = hca.qps.find(input.get32(field!(query_qp_in, qpn)))?;
+        let posted = qp.posted_receives(&mut hca.env);
         output
             .raw(span!(query_qp_out, qpc))
             .copy_from_slice(&qp.context);
@@ -299,7 +300,8 @@ impl Command for QueryQp {
                 .set(field!(qpc, pd), qp.pd.into())
                 .set(field!(qpc, hw_sq_wqebb_counter), qp.sq.next.into())
                 .set(field!(qpc, sw_sq_wqebb_counter), qp.sq.posted.into())
-                .set(field!(qpc, hw_rq_counter), qp.rq.next.into());
+                .set(field!(qpc, hw_rq_counter), qp.rq.next.into())
+                .set(field!(qpc, sw_rq_counter), posted.into());
             if matches!(qp.state, State::Rtr | State::Rts | State::Sqer) {
                 qpc.set(field!(qpc, next_rcv_psn), qp.responder.epsn.value().into())
                     .set(field!(qpc, rmsn), qp.responder.msn.into());

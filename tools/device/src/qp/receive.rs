@@ -85,6 +85,18 @@ impl Qp {
         Ok(ready)
     }
 
+    /// Requests that were ever posted to the QP's own queue, as the record says now; those that were taken when
+    /// there is no such queue or the record cannot be read.
+    pub fn posted_receives(&self, env: &mut crate::env::Env) -> u16 {
+        match self.rq.source {
+            // CAST: counters are 16 bits wide.
+            Source::Own { .. } => env
+                .read_be32(self.record)
+                .map_or(self.rq.next, |posted| posted as u16),
+            _ => self.rq.next,
+        }
+    }
+
     /// Takes the next receive request.
     pub fn take(
         &mut self,

@@ -260,6 +260,7 @@ fn a_receiver_that_is_never_ready_uses_up_its_retries() {
     );
     assert_eq!(seen[0], 0x16);
     assert_eq!(pair.b.q_counter(0x30), 4, "out_of_buffer");
+    assert_eq!(pair.a.q_counter(0x48), 3, "rnr_nak_retry_err");
 }
 
 #[test]

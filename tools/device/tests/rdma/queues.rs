@@ -86,6 +86,26 @@ fn arming_behind_a_completion_nobody_was_told_of_fires_at_once() {
 }
 
 #[test]
+fn a_query_tells_receives_posted_and_used() {
+    let (mut node, mut a) = nops();
+    let mr = node.mr(4096, ALL);
+    for _ in 0..3 {
+        node.post_recv(&mut a.qp, &[(mr.key, mr.va + 2048, 64)]);
+    }
+    let list = data(&[(mr.key, mr.va, 8)]);
+    node.post(&mut a.qp, op::SEND, CE, 0, &list);
+    node.doorbell(&a.qp);
+    let query = Input::<ifc::query_qp_in>::new(raw::MLX5_CMD_OP_QUERY_QP)
+        .set(field!(query_qp_in, qpn), a.qp.qpn.into());
+    let out = mlx5_hw::field::bytes_of::<ifc::query_qp_out>();
+    let reply = node.driver.ok(query, out);
+    let context = Ref::<ifc::query_qp_out>::new(&reply.output).unwrap();
+    let posted = context.get32(field!(query_qp_out, qpc.sw_rq_counter));
+    let used = context.get32(field!(query_qp_out, qpc.hw_rq_counter));
+    assert_eq!((posted, used), (3, 1));
+}
+
+#[test]
 fn solicited_arming_waits_for_solicited_or_failed() {
     let (mut node, mut a) = nops();
     let mr = node.mr(4096, ALL);

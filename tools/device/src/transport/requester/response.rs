@@ -146,11 +146,12 @@ fn verdict(hca: &mut Hca, qp: &mut Qp, psn: Psn, headers: &Headers) {
 fn not_ready(hca: &mut Hca, qp: &mut Qp, timer: u8) {
     count(hca, "rnr_nak_received");
     if qp.requester.rnr_retries == 0 {
-        hca.count_q(qp.attr.counter_set.into(), |counters| {
-            counters.rnr_nak_retry_err = counters.rnr_nak_retry_err.wrapping_add(1);
-        });
         return fail_oldest(hca, qp, Syndrome::RnrRetryExceeded);
     }
+    // Those that use up the retries are counted as such. Source: the maker's list of counters.
+    hca.count_q(qp.attr.counter_set.into(), |counters| {
+        counters.rnr_nak_retry_err = counters.rnr_nak_retry_err.wrapping_add(1);
+    });
     if qp.attr.rnr_retry != INFINITE {
         qp.requester.rnr_retries -= 1;
     }
