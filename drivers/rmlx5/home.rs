@@ -35,6 +35,11 @@ impl Home {
         }
     }
 
+    /// Which generation it is.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// The device.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device

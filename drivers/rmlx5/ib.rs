@@ -67,7 +67,11 @@ use self::{
     counters::Counters,
     events::Events,
     gids::Gids,
-    kverbs::Lives,
+    kverbs::{
+        Lives,
+        Place,
+        Successor, //
+    },
     revoke::Revoker, //
 };
 use crate::{
@@ -184,7 +188,7 @@ pub(crate) struct Data {
     umr: Umr,
     /// What the queues of extended reliable connections hang on.
     anchors: Anchors,
-    /// CQs of the kernel, and whether their generation is over.
+    /// What the kernel has beyond a generation, and whether the present one is over.
     lives: Arc<Lives>,
     /// What is shown of the port and of the device.
     port_counters: Counters,
@@ -213,23 +217,43 @@ pub(crate) struct Verbs;
 pub(crate) struct Domain {
     home: Home,
     pd: Option<Pd>,
+    /// What stands for it in later generations; `None` for a user's.
+    successor: Option<Arc<Successor>>,
+    lives: Arc<Lives>,
 }
 
 impl Domain {
-    /// The generation that it belongs to.
-    fn home(&self) -> &Home {
-        &self.home
+    /// Where it is on the device. `EIO` when it is of an earlier generation and has no successor.
+    fn place(&self) -> Result<Place> {
+        match &self.successor {
+            Some(successor) if !self.home.is_current() => successor.place(),
+            _ => {
+                self.home.alive()?;
+                Ok(Place {
+                    home: self.home.clone(),
+                    pd: self.pd.as_ref().ok_or(EIO)?.number(),
+                    key: None,
+                })
+            }
+        }
     }
 
-    /// Its number on the device. `EIO` when it belongs to an earlier generation.
+    /// Its number on the device. Errors as for [`Domain::place`].
     fn number(&self) -> Result<u32> {
-        self.home.alive()?;
-        self.pd.as_ref().map(Pd::number).ok_or(EIO)
+        Ok(self.place()?.pd)
+    }
+
+    /// What stands for it in later generations; `None` for a user's.
+    fn successor(&self) -> Option<&Arc<Successor>> {
+        self.successor.as_ref()
     }
 }
 
 impl Drop for Domain {
     fn drop(&mut self) {
+        if let Some(successor) = self.successor.take() {
+            self.lives.remove_domain(&successor);
+        }
         if let Some(pd) = self.pd.take() {
             // A domain of an earlier generation is gone already.
             if self.home.is_current() {
@@ -363,9 +387,18 @@ impl Driver for Verbs {
         let pd = Pd::alloc(home.cmd())?;
         let number = pd.number();
         // From here on an error gives the domain back.
-        let domain = Domain { home, pd: Some(pd) };
-        if let Some((_, mut udata)) = user {
-            abi::answer_number(number, &mut udata)?;
+        let mut domain = Domain {
+            home,
+            pd: Some(pd),
+            successor: None,
+            lives: data.lives.clone(),
+        };
+        match user {
+            Some((_, mut udata)) => abi::answer_number(number, &mut udata)?,
+            None => {
+                let successor = domain.successor.insert(Successor::new()?).clone();
+                data.lives.add_domain(&domain.home, successor)?;
+            }
         }
         Ok::<_, Error>(domain)
     }

@@ -68,7 +68,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    /// The number the device gave it.
+    /// The number the device gave a user's.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
@@ -92,8 +92,7 @@ impl Completions {
     }
 
     /// The CQ of the kernel is there.
-    pub(super) fn install(&mut self, cq: cq::Cq) {
-        self.number = cq.number();
+    pub(super) fn install(&self, cq: cq::Cq) {
         if let Some(core) = &self.core {
             core.install(cq);
         }
@@ -112,8 +111,13 @@ impl Completions {
 
     /// Asks the device; `None` when it does not answer or the CQ is of an earlier generation. Sleeps.
     pub(super) fn look(&self) -> Option<Snapshot> {
-        self.home.alive().ok()?;
-        let number = self.number;
+        let number = match &self.core {
+            Some(core) => core.number_on(&Home::now(self.home.device())).ok()?,
+            None => {
+                self.home.alive().ok()?;
+                self.number
+            }
+        };
         self.home.cmd().exec(&QueryCq { number }).ok()
     }
 }
@@ -255,10 +259,10 @@ pub(super) fn resize(
 /// Sets when the event of a CQ is raised.
 pub(super) fn moderate(data: &Data, cq: Cq<'_, Completions>, count: u16, period_us: u16) -> Result {
     let this = cq.payload();
-    this.home.alive()?;
-    if !data.device.caps()?.cq_moderation {
+    if this.core.is_some() || !data.device.caps()?.cq_moderation {
         return Err(EOPNOTSUPP);
     }
+    this.home.alive()?;
     if period_us > MAX_PERIOD {
         data.complain(fmt!(
             "CQ {:#x}: moderation of {period_us} us, the limit is {MAX_PERIOD}",

@@ -5,15 +5,19 @@
 //! | file | what |
 //! |---|---|
 //! | [`cq`] | CQs: polling, arming, whose completions they hold |
+//! | [`completion`] | from a CQE to a completion |
 //! | [`queues`] | queues of a QP: posting, what is done, what is flushed |
 //! | [`send`], [`wqe`] | from a request to the bytes the device reads |
 //! | [`make`] | making CQs and QPs |
 //! | [`mr`] | keys of all memory, and regions that requests fill |
 //! | [`ah`] | address handles |
-//! | [`life`], [`gsi`] | the end of a device generation, and QP 1 beyond it |
+//! | [`life`] | the end of a device generation, and what lives on in the next one |
+//! | [`domain`], [`gsi`] | protection domains and QP 1 beyond their generation |
 
 mod ah;
+mod completion;
 mod cq;
+mod domain;
 mod gsi;
 mod life;
 mod make;
@@ -47,6 +51,10 @@ use kernel_ext::rdma::{
 
 pub(super) use self::{
     cq::Core,
+    domain::{
+        Place,
+        Successor, //
+    },
     life::Lives,
     queues::Queues, //
 };

@@ -192,8 +192,8 @@ impl Drop for Pair {
         if let Some(queues) = self.queues.take() {
             self.lives.drop_gsi(&queues);
             let (send, receive) = queues.cqs();
-            send.remove(queues.number());
-            receive.remove(queues.number());
+            send.remove(queues.key());
+            receive.remove(queues.key());
         }
     }
 }

@@ -46,8 +46,20 @@ pub(super) fn qp(qp: Qp<'_, Pair>, to: &mut Details<'_>) -> Result {
     let Some(seen) = this.look() else {
         return Ok(());
     };
-    to.number(c"send_blocks_outstanding", seen.sends_outstanding())?;
-    to.number(c"receives_outstanding", seen.receives_outstanding())
+    // More than there is room for: the card has not looked lately how far we are, so there is nothing to tell.
+    for (name, count, room) in [
+        (c"send_blocks_outstanding", seen.sends_outstanding(), send),
+        (
+            c"receives_outstanding",
+            seen.receives_outstanding(),
+            receive,
+        ),
+    ] {
+        if count <= room {
+            to.number(name, count)?;
+        }
+    }
+    Ok(())
 }
 
 /// A memory region: its pages.

@@ -133,6 +133,13 @@ impl UserVerbs for Verbs {
         mr::register(data, new)
     }
 
+    fn refuse_dmabuf(data: &Data) -> Error {
+        data.complain(fmt!(
+            "MR: memory of another device (a dmabuf) is not supported"
+        ));
+        EOPNOTSUPP
+    }
+
     fn access_of(mr: Mr<'_, Region>) -> Access {
         mr.payload().access()
     }

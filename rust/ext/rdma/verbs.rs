@@ -99,6 +99,12 @@ pub trait UserVerbs: Driver {
         udata: &mut Udata<'_>,
     ) -> Result<Self::Mr>;
 
+    /// Why memory of another device, a dmabuf, is not registered; the driver may say more in the log.
+    fn refuse_dmabuf(data: &Self::Data) -> Error {
+        let _ = data;
+        EOPNOTSUPP
+    }
+
     /// The access that a region was registered with.
     fn access_of(mr: Mr<'_, Self::Mr>) -> Access;
 

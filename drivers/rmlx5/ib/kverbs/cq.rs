@@ -27,33 +27,25 @@ use kernel::{
 };
 use kernel_ext::rdma::{
     kverbs::{
-        completion::Received as Arrived,
         Arm,
-        Completion,
-        Completions as Room,
-        Outcome,
-        Status, //
+        Completions as Room, //
     },
-    CqNotifier,
-    GidKind, //
+    CqNotifier, //
 };
-use mlx5_hw::{
-    ring::Counter,
-    status::Syndrome, //
-};
+use mlx5_hw::ring::Counter;
 
-use super::queues::Queues;
+use super::{
+    completion::{
+        complete,
+        number_of, //
+    },
+    queues::Queues, //
+};
 use crate::{
     cq::{
-        cqe::{
-            Cqe,
-            CqeSyndrome,
-            Envelope,
-            Received,
-            Wrapping,
-            CQE_BYTES, //
-        },
+        cqe::Cqe,
         Cq,
+        CqRing,
         Moderation, //
     },
     eq::sink::CqHandler,
@@ -61,6 +53,9 @@ use crate::{
     ib::events::Events,
     record::Records, //
 };
+
+/// A QP by its generation and its number there: numbers of a generation that is over are given out again.
+pub(super) type Key = (u32, u32);
 
 /// A QP that completes here.
 struct Member {
@@ -74,10 +69,11 @@ struct Member {
 }
 
 struct Inner {
-    /// `None` at the begin, at the end, and while it is made anew.
+    /// `None` at the begin, at the end, while it is made anew, and when that failed.
     cq: Option<Cq>,
+    /// The generation of `cq`.
     home: Home,
-    members: RBTree<u32, Member>,
+    members: RBTree<Key, Member>,
     /// The device does not know it.
     over: bool,
     /// A member may have something that the driver flushes.
@@ -87,7 +83,8 @@ struct Inner {
 /// The part of a CQ that is polled.
 #[pin_data]
 pub(in crate::ib) struct Core {
-    number: Atomic<u32>,
+    /// log2 of its entries.
+    log: u8,
     /// Completion vector that its events go to.
     vector: usize,
     notifier: Arc<CqNotifier>,
@@ -103,6 +100,7 @@ pub(in crate::ib) struct Core {
 impl Core {
     /// Without a CQ yet. Sleeps.
     pub(super) fn new(
+        log: u8,
         records: Records,
         home: Home,
         vector: usize,
@@ -110,7 +108,7 @@ impl Core {
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                number: Atomic::new(0),
+                log,
                 vector,
                 notifier,
                 records,
@@ -135,14 +133,19 @@ impl Core {
 
     /// The CQ is there.
     pub(in crate::ib) fn install(&self, cq: Cq) {
-        self.number.store(cq.number(), Relaxed);
         let before = self.inner.lock().cq.replace(cq);
         drop(before);
     }
 
-    /// Its number on the device.
-    pub(in crate::ib) fn number(&self) -> u32 {
-        self.number.load(Relaxed)
+    /// Its number on the device in the generation `home`. `EIO` when it is not there.
+    pub(in crate::ib) fn number_on(&self, home: &Home) -> Result<u32> {
+        let inner = self.inner.lock();
+        match &inner.cq {
+            Some(cq) if !inner.over && inner.home.generation() == home.generation() => {
+                Ok(cq.number())
+            }
+            _ => Err(EIO),
+        }
     }
 
     /// Takes the CQ away; nobody polls any more. Sleeps.
@@ -177,48 +180,72 @@ impl Core {
         }
     }
 
-    /// Is made anew on the device of a later generation, in the same memory. Its QPs stay void. Sleeps.
+    /// Is made anew on the device of a later generation, in the same memory. Its QPs stay void: what the old
+    /// one held of them is forgotten, and flushed. Sleeps.
     pub(super) fn renew(self: &Arc<Self>, home: &Home, events: &Events) -> Result {
         let device = home.device();
         let eq = device.comp_eq(self.vector).ok_or(ENODEV)?;
         let eqn = eq.eq.number().ok_or(ENODEV)?;
         let uar = device.uar()?;
-        let old = self.inner.lock().cq.take().ok_or(EINVAL)?;
-        let ring = old.into_ring();
+        let old = {
+            let mut guard = self.inner.lock();
+            let inner = &mut *guard;
+            for member in inner.members.values_mut() {
+                member.stale = None;
+            }
+            inner.cq.take()
+        };
+        let ring = match old {
+            Some(old) => old.into_ring(),
+            // It went with a try that failed.
+            None => CqRing::new(device.pdev.device(), eq.node, self.log)?,
+        };
         let moderation = Moderation::default();
         let cq = Cq::create(home.cmd(), &uar, eqn, &self.records, ring, moderation)?;
         let number = cq.number();
-        {
-            let mut inner = self.inner.lock();
-            inner.cq = Some(cq);
-            inner.home = home.clone();
-            inner.over = false;
+        // Before anybody can ask for an event.
+        let known = events
+            .remember_cq(number, self.notifier.clone())
+            .and_then(|()| eq.subscribe(number, self.clone()));
+        if let Err(error) = known {
+            events.forget_cq(number);
+            cq.destroy(home.cmd());
+            return Err(error);
         }
-        self.number.store(number, Relaxed);
+        let mut inner = self.inner.lock();
+        // The device counts from 0, and who asks does so under this lock.
         self.events.store(0, Relaxed);
-        events.remember_cq(number, self.notifier.clone())?;
-        eq.subscribe(number, self.clone())
+        inner.cq = Some(cq);
+        inner.home = home.clone();
+        inner.over = false;
+        Ok(())
     }
 
-    /// Completions of a QP come here. Sleeps.
-    pub(super) fn add(&self, queues: &Arc<Queues>, sends: bool, receives: bool) -> Result {
+    /// Completions of the QP `key` come here, of its sends and of its receives. Sleeps.
+    pub(super) fn add(
+        &self,
+        key: Key,
+        queues: &Arc<Queues>,
+        (sends, receives): (bool, bool),
+    ) -> Result {
         let mut member = Member {
             queues: Some(queues.clone()),
             sends,
             receives,
             stale: None,
         };
-        let spare = RBTreeNodeReservation::<u32, Member>::new(GFP_KERNEL)?;
-        let number = queues.number();
+        let spare = RBTreeNodeReservation::<Key, Member>::new(GFP_KERNEL)?;
         let before = {
             let mut inner = self.inner.lock();
-            if inner.over {
+            if inner.over || inner.home.generation() != key.0 {
+                // Its generation has ended since it was made.
                 queues.end();
+                inner.flushes = true;
             }
-            if let Some(old) = inner.members.get(&number) {
+            if let Some(old) = inner.members.get(&key) {
                 member.stale = old.stale;
             }
-            let node: RBTreeNode<u32, Member> = spare.into_node(number, member);
+            let node: RBTreeNode<Key, Member> = spare.into_node(key, member);
             inner.members.insert(node)
         };
         drop(before);
@@ -226,18 +253,19 @@ impl Core {
     }
 
     /// They do not any more. Sleeps.
-    pub(in crate::ib) fn remove(&self, number: u32) {
+    pub(in crate::ib) fn remove(&self, key: Key) {
         let gone = {
             let mut guard = self.inner.lock();
             let inner = &mut *guard;
-            let stale = unread(&inner.cq);
-            match (inner.members.get_mut(&number), stale) {
+            // What the CQ of a later generation holds is not about this QP.
+            let stale = unread(&inner.cq).filter(|_| inner.home.generation() == key.0);
+            match (inner.members.get_mut(&key), stale) {
                 (Some(member), Some(_)) => {
                     member.stale = stale;
                     // The rest of the entry waits for these completions to be read over.
                     (None, member.queues.take())
                 }
-                _ => (inner.members.remove_node(&number), None),
+                _ => (inner.members.remove_node(&key), None),
             }
         };
         drop(gone);
@@ -259,13 +287,13 @@ impl Core {
                             _ => true,
                         }
                 };
-                let number = inner
+                let key = inner
                     .members
                     .iter()
                     .find(|(_, member)| over(member))
-                    .map(|(number, _)| *number);
-                match number {
-                    Some(number) => inner.members.remove_node(&number),
+                    .map(|(key, _)| *key);
+                match key {
+                    Some(key) => inner.members.remove_node(&key),
                     None => return,
                 }
             };
@@ -274,11 +302,11 @@ impl Core {
     }
 
     /// What is in the CQ of a QP so far does not count. Any context.
-    pub(super) fn forget_past(&self, number: u32) {
+    pub(super) fn forget_past(&self, key: Key) {
         let mut guard = self.inner.lock();
         let inner = &mut *guard;
-        let stale = unread(&inner.cq);
-        if let Some(member) = inner.members.get_mut(&number) {
+        let stale = unread(&inner.cq).filter(|_| inner.home.generation() == key.0);
+        if let Some(member) = inner.members.get_mut(&key) {
             member.stale = stale;
         }
     }
@@ -286,60 +314,15 @@ impl Core {
     /// Takes completions. Any context.
     pub(super) fn poll(&self, to: &mut Room<'_>) -> Result {
         let mut guard = self.inner.lock();
-        let inner = &mut *guard;
-        let Some(cq) = &mut inner.cq else {
-            return Ok(());
-        };
-        let before = cq.consumer();
-        // A lap at most, whatever the device writes meanwhile.
-        for _ in 0..cq.entries() {
-            if to.is_full() {
-                break;
-            }
-            let at = cq.consumer();
-            let Some(bytes) = cq.next() else {
-                break;
-            };
-            let cqe = Cqe::parse(&bytes);
-            let Some(member) = number_of(&cqe).and_then(|number| inner.members.get_mut(&number))
-            else {
-                continue;
-            };
-            if let Some(stale) = member.stale {
-                if is_before(at, stale) {
-                    continue;
-                }
-                member.stale = None;
-            }
-            if let Some(queues) = &member.queues {
-                if let Some(done) = complete(queues, &cqe, &bytes) {
-                    to.push(&done);
-                }
-            }
-        }
-        if cq.consumer() != before {
-            cq.publish(&self.records)?;
-        }
-        if inner.flushes {
-            let mut more = inner.over;
-            for (_, member) in inner.members.iter() {
-                if let Some(queues) = &member.queues {
-                    queues.flush(member.sends, member.receives, to);
-                    more |= queues.is_over() || queues.is_busy(member.sends, member.receives);
-                }
-            }
-            inner.flushes = more;
-        }
-        Ok(())
+        let read = guard.read(&self.records, to);
+        guard.flush(to);
+        read
     }
 
     /// Asks for an event; whether there is something to poll already. Any context.
     pub(super) fn arm(&self, arm: Arm) -> Result<bool> {
         let guard = self.inner.lock();
         self.armed.store(1, Relaxed);
-        let Some(cq) = &guard.cq else {
-            return Ok(false);
-        };
         let busy = |member: &Member| {
             member
                 .queues
@@ -347,6 +330,9 @@ impl Core {
                 .is_some_and(|queues| queues.is_busy(member.sends, member.receives))
         };
         let flushes = guard.flushes && guard.members.iter().any(|(_, member)| busy(member));
+        let Some(cq) = &guard.cq else {
+            return Ok(flushes);
+        };
         if !guard.over {
             cq.arm_for(
                 &self.records,
@@ -362,6 +348,63 @@ impl Core {
         if self.armed.xchg(0, Full) != 0 {
             self.notifier.completion();
         }
+    }
+}
+
+impl Inner {
+    /// Takes what the device has written.
+    fn read(&mut self, records: &Records, to: &mut Room<'_>) -> Result {
+        let Some(cq) = &mut self.cq else {
+            return Ok(());
+        };
+        let generation = self.home.generation();
+        let before = cq.consumer();
+        // A lap at most, whatever the device writes meanwhile.
+        for _ in 0..cq.entries() {
+            if to.is_full() {
+                break;
+            }
+            let at = cq.consumer();
+            let Some(bytes) = cq.next() else {
+                break;
+            };
+            let cqe = Cqe::parse(&bytes);
+            let member =
+                number_of(&cqe).and_then(|number| self.members.get_mut(&(generation, number)));
+            let Some(member) = member else {
+                continue;
+            };
+            if let Some(stale) = member.stale {
+                if is_before(at, stale) {
+                    continue;
+                }
+                member.stale = None;
+            }
+            if let Some(queues) = &member.queues {
+                if let Some(done) = complete(queues, &cqe, &bytes) {
+                    to.push(&done);
+                }
+            }
+        }
+        if cq.consumer() != before {
+            cq.publish(records)?;
+        }
+        Ok(())
+    }
+
+    /// Completes what the device will not.
+    fn flush(&mut self, to: &mut Room<'_>) {
+        if !self.flushes {
+            return;
+        }
+        let mut more = self.over;
+        for (_, member) in self.members.iter() {
+            if let Some(queues) = &member.queues {
+                queues.flush(member.sends, member.receives, to);
+                more |= queues.is_over() || queues.is_busy(member.sends, member.receives);
+            }
+        }
+        self.flushes = more;
     }
 }
 
@@ -383,92 +426,4 @@ fn unread(cq: &Option<Cq>) -> Option<Counter> {
     let cq = cq.as_ref()?;
     let written = cq.written();
     (written != cq.consumer()).then_some(written)
-}
-
-fn number_of(cqe: &Cqe) -> Option<u32> {
-    match cqe {
-        Cqe::Requester { qpn, .. }
-        | Cqe::Responder { qpn, .. }
-        | Cqe::RequesterError { qpn, .. }
-        | Cqe::ResponderError { qpn, .. } => Some(*qpn),
-        Cqe::Resize | Cqe::Malformed { .. } => None,
-    }
-}
-
-/// The completion of what a CQE is about; `None` when nothing such is posted.
-fn complete(queues: &Queues, cqe: &Cqe, bytes: &[u8; CQE_BYTES]) -> Option<Completion> {
-    match *cqe {
-        Cqe::Requester {
-            wqe_counter,
-            byte_cnt,
-            ..
-        } => queues.sent(wqe_counter, Status::Success, 0, byte_cnt),
-        Cqe::RequesterError {
-            wqe_counter,
-            syndrome,
-            ..
-        } => queues.sent(wqe_counter, status(syndrome), syndrome.vendor.into(), 0),
-        Cqe::Responder {
-            wqe_counter,
-            byte_cnt,
-            kind,
-            source_qpn,
-            ..
-        } => {
-            let arrived = arrived(byte_cnt, kind, source_qpn, &Envelope::parse(bytes));
-            queues.received(wqe_counter, Status::Success, 0, Outcome::Receive(arrived))
-        }
-        Cqe::ResponderError {
-            wqe_counter,
-            syndrome,
-            ..
-        } => queues.received(
-            wqe_counter,
-            status(syndrome),
-            syndrome.vendor.into(),
-            Outcome::Failed,
-        ),
-        Cqe::Resize | Cqe::Malformed { .. } => None,
-    }
-}
-
-fn arrived(length: u32, kind: Received, source_qpn: u32, envelope: &Envelope) -> Arrived {
-    let (immediate, invalidated) = match kind {
-        Received::Send => (None, None),
-        Received::SendImm(value) | Received::WriteImm(value) => (Some(value.to_be_bytes()), None),
-        Received::SendInvalidate(key) => (None, Some(key)),
-    };
-    Arrived {
-        length,
-        write: matches!(kind, Received::WriteImm(_)),
-        immediate,
-        invalidated,
-        source_qpn,
-        grh: envelope.grh,
-        vlan: envelope.vlan,
-        kind: match envelope.wrapping {
-            Wrapping::Grh => (GidKind::RoceV1, false),
-            Wrapping::Ipv6 => (GidKind::RoceV2, false),
-            Wrapping::Ipv4 => (GidKind::RoceV2, true),
-        },
-    }
-}
-
-fn status(syndrome: CqeSyndrome) -> Status {
-    match syndrome.known() {
-        Some(Syndrome::LocalLength) => Status::LocalLength,
-        Some(Syndrome::LocalQpOp) => Status::LocalQpOperation,
-        Some(Syndrome::LocalProtection) => Status::LocalProtection,
-        Some(Syndrome::Flushed) => Status::Flushed,
-        Some(Syndrome::MwBind) => Status::WindowBind,
-        Some(Syndrome::BadResponse) => Status::BadResponse,
-        Some(Syndrome::LocalAccess) => Status::LocalAccess,
-        Some(Syndrome::RemoteInvalidRequest) => Status::RemoteInvalidRequest,
-        Some(Syndrome::RemoteAccess) => Status::RemoteAccess,
-        Some(Syndrome::RemoteOperation) => Status::RemoteOperation,
-        Some(Syndrome::RetryExceeded) => Status::RetryExceeded,
-        Some(Syndrome::RnrRetryExceeded) => Status::RnrRetryExceeded,
-        Some(Syndrome::RemoteAborted) => Status::RemoteAborted,
-        None => Status::General,
-    }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The QP for management datagrams, QP 1, over the generations of its device.
 //!
-//! The core opens it with a CQ, a domain and a key for all memory when the RDMA device is registered, keeps
-//! receives posted, and never opens it again. So it is made anew, with all of these, when the device has
-//! been reset: receives stay posted, sends that were under way are flushed.
+//! The core opens it when the RDMA device is registered, keeps receives posted, and never opens it again. So
+//! it is made anew when the device has been reset, after its domain and its CQ: receives stay posted, sends
+//! that were under way are flushed.
 
 use kernel::{
     prelude::*,
@@ -21,6 +21,7 @@ use mlx5_hw::{
 
 use super::{
     cq::Core,
+    domain::Successor,
     make::REGISTER,
     queues::{
         Queues,
@@ -28,7 +29,6 @@ use super::{
     }, //
 };
 use crate::{
-    device::Device,
     doorbell::Doorbell,
     home::Home,
     ib::{
@@ -41,11 +41,6 @@ use crate::{
             NO_USER_INDEX, //
         },
     },
-    mr::{
-        Access,
-        Mr, //
-    },
-    pd::Pd,
     qp::user::{
         Config,
         OwnMemory,
@@ -62,11 +57,9 @@ const QKEY: u64 = 0x8001_0000;
 /// The only port.
 const PORT: u64 = 1;
 
-/// What takes the place of the first QP and what belongs to it. In the order in which they go.
+/// What takes the place of the first QP.
 struct Second {
     qp: Option<UserQp>,
-    key: Option<Mr>,
-    pd: Option<Pd>,
     home: Home,
 }
 
@@ -76,16 +69,8 @@ impl Drop for Second {
         if !self.home.is_current() {
             return;
         }
-        let cmd = self.home.cmd();
         if let Some(qp) = self.qp.take() {
-            qp.destroy(cmd);
-        }
-        if let Some(key) = self.key.take() {
-            // Its memory is everybody's: nothing to keep.
-            let _ = key.destroy(cmd);
-        }
-        if let Some(pd) = self.pd.take() {
-            pd.dealloc(cmd);
+            qp.destroy(self.home.cmd());
         }
     }
 }
@@ -94,6 +79,7 @@ impl Drop for Second {
 pub(super) struct Gsi {
     /// `None` in the generation that it was opened in.
     second: Option<Second>,
+    domain: Arc<Successor>,
     queues: Arc<Queues>,
     core: Arc<Core>,
     memory: Arc<OwnMemory>,
@@ -113,6 +99,7 @@ fn common(qpc: &mut Mut<'_, ifc::qpc>) {
 impl Gsi {
     /// As the core has opened it.
     pub(super) fn new(
+        domain: Arc<Successor>,
         queues: Arc<Queues>,
         core: Arc<Core>,
         memory: Arc<OwnMemory>,
@@ -121,6 +108,7 @@ impl Gsi {
     ) -> Self {
         Self {
             second: None,
+            domain,
             queues,
             core,
             memory,
@@ -134,30 +122,23 @@ impl Gsi {
         Arc::ptr_eq(&self.queues, queues)
     }
 
-    /// Makes everything anew on a device that is up again. Sleeps.
-    pub(super) fn revive(&mut self, device: &Arc<Device>, events: &Events) -> Result {
-        let home = Home::now(device);
+    /// Makes it anew on the generation `home`. Sleeps.
+    pub(super) fn revive(&mut self, home: &Home, events: &Events) -> Result {
+        let device = home.device();
         let cmd = home.cmd();
         let caps = device.caps()?;
         let uar = device.uar()?;
-        self.core.renew(&home, events)?;
+        let place = self.domain.place()?;
+        let lkey = place.key.ok_or(EIO)?;
+        let cqn = self.core.number_on(home)?;
         let mut second = Second {
             qp: None,
-            key: None,
-            pd: None,
             home: home.clone(),
         };
-        let pd = Pd::alloc(cmd)?;
-        let number = pd.number();
-        second.pd = Some(pd);
-        let key = Mr::create_all(cmd, number, Access::LOCAL)?;
-        let lkey = key.key();
-        second.key = Some(key);
-        let cqn = self.core.number();
         let config = Config {
             transport: Transport::Gsi,
             uar: uar.index(),
-            pd: number,
+            pd: place.pd,
             cqns: (cqn, cqn),
             srqn: None,
             xrc: None,
@@ -180,10 +161,14 @@ impl Gsi {
         let number = qp.number();
         let doorbell = Doorbell::new(&uar, REGISTER, caps.log_bf_register)?;
         events.remember_qp(number, self.notifier.clone())?;
-        let before = self.queues.number();
-        self.queues.renew(number, lkey, doorbell)?;
+        let before = self.queues.key();
+        let key = (home.generation(), number);
+        // What is received at once finds its queue.
+        self.core.add(key, &self.queues, (true, true))?;
+        self.queues
+            .renew(key, lkey, doorbell)
+            .inspect_err(|_| self.core.remove(key))?;
         self.core.remove(before);
-        self.core.add(&self.queues, true, true)?;
         self.second = Some(second);
         self.core.wake();
         Ok(())

@@ -76,16 +76,17 @@ pub(super) fn cq(data: &Data, new: &mut NewCq<'_, Verbs>) -> Result<Completions>
     let dev = device.pdev.device();
     let ring = CqRing::new(dev, eq.node, log)?;
     let records = Records::new(dev)?;
-    let core = Core::new(records, home.clone(), vector, new.notifier())?;
-    let mut completions = Completions::of_kernel(data, home, vector, core.clone())?;
+    let core = Core::new(log, records, home.clone(), vector, new.notifier())?;
+    let completions = Completions::of_kernel(data, home.clone(), vector, core.clone())?;
     let uar = device.uar()?;
     let moderation = Moderation::default();
     let cq = Cq::create(&device.cmd, &uar, eqn, core.records(), ring, moderation)?;
+    let number = cq.number();
     // From here on an error destroys it.
     completions.install(cq);
-    data.events.remember_cq(core.number(), new.notifier())?;
-    eq.subscribe(core.number(), core.clone())?;
-    data.lives.add(core)?;
+    data.events.remember_cq(number, new.notifier())?;
+    eq.subscribe(number, core.clone())?;
+    data.lives.add(&home, core)?;
     new.set_entries((1u32 << log).saturating_sub(1));
     Ok(completions)
 }
@@ -174,6 +175,8 @@ pub(super) fn qp(data: &Data, new: &mut NewQp<'_, Verbs>) -> Result<Pair> {
     let wanted = new.caps();
     check_caps(data, &wanted)?;
     let pd = new.pd().ok_or(EINVAL)?;
+    let place = pd.payload().place()?;
+    let home = place.home;
     let (send_cq, recv_cq) = new.send_cq().zip(new.recv_cq()).ok_or(EINVAL)?;
     let (send_cq, recv_cq) = (send_cq.payload(), recv_cq.payload());
     let (send_core, recv_core) = send_cq.core().zip(recv_cq.core()).ok_or(EINVAL)?;
@@ -194,8 +197,8 @@ pub(super) fn qp(data: &Data, new: &mut NewQp<'_, Verbs>) -> Result<Pair> {
     let config = user::Config {
         transport,
         uar: uar.index(),
-        pd: pd.payload().number()?,
-        cqns: (send_core.number(), recv_core.number()),
+        pd: place.pd,
+        cqns: (send_core.number_on(&home)?, recv_core.number_on(&home)?),
         srqn: None,
         xrc: None,
         no_multicast_loopback: false,
@@ -211,7 +214,7 @@ pub(super) fn qp(data: &Data, new: &mut NewQp<'_, Verbs>) -> Result<Pair> {
             .map_or(0, |(_, stride)| (1 << stride) / DS as u32),
         ..wanted
     };
-    let home = Home::now(device);
+    let generation = home.generation();
     let blocks = send.map_or(0, |(log, _)| 1 << log);
     let mut pair = Pair::of_kernel(data, home, kind, granted, blocks, new.signals_all())?;
     let qp = UserQp::create(&device.cmd, config, QueueMemory::Own(memory.clone()))?;
@@ -224,25 +227,28 @@ pub(super) fn qp(data: &Data, new: &mut NewQp<'_, Verbs>) -> Result<Pair> {
         // CAST: checked against the limits before.
         most_pieces: wanted.send_sge as usize,
         local_key: pd.local_dma_lkey(),
+        device_key: place.key.unwrap_or(pd.local_dma_lkey()),
         keeps_receives: kind == QpKind::Gsi,
         shape,
         cqs: (send_core.clone(), recv_core.clone()),
     };
     let fence = Fence::new(caps.umr_fence.into());
-    let queues = Queues::new(config, number, memory.clone(), doorbell, fence)?;
+    let key = (generation, number);
+    let queues = Queues::new(config, key, memory.clone(), doorbell, fence)?;
     pair.set_queues(queues.clone());
     if Arc::ptr_eq(send_core, recv_core) {
-        send_core.add(&queues, true, true)?;
+        send_core.add(key, &queues, (true, true))?;
     } else {
-        send_core.add(&queues, true, false)?;
-        recv_core.add(&queues, false, true)?;
+        send_core.add(key, &queues, (true, false))?;
+        recv_core.add(key, &queues, (false, true))?;
     }
     data.events.remember_qp(number, new.notifier())?;
     new.set_caps(&granted);
     if kind == QpKind::Gsi && Arc::ptr_eq(send_core, recv_core) {
         let core = send_core.clone();
-        data.lives
-            .set_gsi(Gsi::new(queues, core, memory, shape, new.notifier()));
+        let domain = pd.payload().successor().ok_or(EINVAL)?.clone();
+        let gsi = Gsi::new(domain, queues, core, memory, shape, new.notifier());
+        data.lives.set_gsi(gsi);
     }
     // Source: the core's name of the QP for management datagrams.
     new.set_number(if kind == QpKind::Gsi { 1 } else { number });

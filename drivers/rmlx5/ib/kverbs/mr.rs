@@ -31,6 +31,8 @@ use crate::{
 pub(in crate::ib) const MOST_PAGES: u32 = 512;
 /// The device may read and write a page. Source: `MLX5_EN_RD`, `MLX5_EN_WR`.
 const READ_WRITE: u64 = 3;
+/// Bits of a key that its user may choose.
+const KEY_BYTE: u32 = 8;
 /// Bytes of an entry of a list.
 const ENTRY: usize = 8;
 
@@ -67,19 +69,24 @@ impl PageList {
     }
 }
 
-/// A key for all memory.
+/// A key for all memory. The domain has no successor when others are told the key: they would not learn
+/// of another one.
 pub(super) fn all(data: &Data, pd: Pd<'_, Domain>, access: Access) -> Result<(Region, u32)> {
     let domain = pd.payload();
-    let number = domain.number()?;
-    let key = mr::Mr::create_all(&data.device.cmd, number, permissions(access))?;
+    let place = domain.place()?;
+    if access.remote_read() || access.remote_write() || access.remote_atomic() {
+        if let Some(successor) = domain.successor() {
+            data.lives.remove_domain(successor);
+        }
+    }
+    let key = mr::Mr::create_all(&data.device.cmd, place.pd, permissions(access))?;
     let number = key.key();
-    Ok((Region::of_kernel(domain.home(), access, key, None), number))
+    Ok((Region::of_kernel(&place.home, access, key, None), number))
 }
 
 /// A region of up to `pages` pages that nobody may use yet.
 pub(super) fn allocate(data: &Data, pd: Pd<'_, Domain>, pages: u32) -> Result<(Region, u32)> {
-    let domain = pd.payload();
-    let number = domain.number()?;
+    let place = pd.payload().place()?;
     if pages == 0 || pages > MOST_PAGES {
         data.complain(fmt!("MR: {pages} pages, the limit is {MOST_PAGES}"));
         return Err(EINVAL);
@@ -92,8 +99,15 @@ pub(super) fn allocate(data: &Data, pd: Pd<'_, Domain>, pages: u32) -> Result<(R
         used: Atomic::new(0),
         most: pages,
     };
-    let key = mr::Mr::create_free(&device.cmd, number, pages)?;
+    let free = || mr::Mr::create_free(&device.cmd, place.pd, pages);
+    let mut key = free()?;
+    // In a later generation: what the domain's user posts as all memory must not name a region.
+    if place.key.is_some() && key.key() >> KEY_BYTE == pd.local_dma_lkey() >> KEY_BYTE {
+        let taken = core::mem::replace(&mut key, free()?);
+        // It stands for nothing.
+        let _ = taken.destroy(&device.cmd);
+    }
     let number = key.key();
-    let region = Region::of_kernel(domain.home(), Access::NONE, key, Some(list));
+    let region = Region::of_kernel(&place.home, Access::NONE, key, Some(list));
     Ok((region, number))
 }

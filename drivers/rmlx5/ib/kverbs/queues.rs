@@ -40,7 +40,10 @@ use mlx5_hw::ring::{
 };
 
 use super::{
-    cq::Core,
+    cq::{
+        Core,
+        Key, //
+    },
     send::{
         self,
         Fence, //
@@ -154,6 +157,8 @@ pub(super) struct Config {
     pub(super) most_pieces: usize,
     /// Key of all memory, as whoever posts knows it.
     pub(super) local_key: u32,
+    /// The same as the device knows it at first.
+    pub(super) device_key: u32,
     /// Receives stay posted when a generation ends.
     pub(super) keeps_receives: bool,
     pub(super) shape: Shape,
@@ -165,7 +170,8 @@ pub(super) struct Config {
 #[pin_data]
 pub(in crate::ib) struct Queues {
     config: Config,
-    /// Number of the QP on the device.
+    /// Generation and number of the QP on the device. They change together, under both locks.
+    generation: Atomic<u32>,
     number: Atomic<u32>,
     /// Key of all memory, as the device knows it.
     key: Atomic<u32>,
@@ -188,7 +194,7 @@ impl Queues {
     /// Empty queues. Sleeps.
     pub(super) fn new(
         config: Config,
-        number: u32,
+        (generation, number): Key,
         memory: Arc<OwnMemory>,
         doorbell: Doorbell,
         fence: Fence,
@@ -218,8 +224,9 @@ impl Queues {
         };
         Arc::pin_init(
             pin_init!(Self {
+                generation: Atomic::new(generation),
                 number: Atomic::new(number),
-                key: Atomic::new(config.local_key),
+                key: Atomic::new(config.device_key),
                 over: Atomic::new(0),
                 config,
                 memory,
@@ -231,8 +238,13 @@ impl Queues {
     }
 
     /// Number of the QP on the device.
-    pub(in crate::ib) fn number(&self) -> u32 {
+    fn number(&self) -> u32 {
         self.number.load(Relaxed)
+    }
+
+    /// What its CQs know it by.
+    pub(in crate::ib) fn key(&self) -> Key {
+        (self.generation.load(Relaxed), self.number())
     }
 
     /// Whoever polls sends, and receives.
@@ -251,7 +263,7 @@ impl Queues {
     }
 
     /// The key that the device knows `key` by.
-    fn key(&self, key: u32) -> u32 {
+    fn device_key(&self, key: u32) -> u32 {
         if key == self.config.local_key {
             self.key.load(Relaxed)
         } else {
@@ -297,7 +309,7 @@ impl Queues {
         if request.pieces() > self.config.most_pieces {
             return Err(EINVAL);
         }
-        let key = |key| self.key(key);
+        let key = |key| self.device_key(key);
         let list_key = self.key.load(Relaxed);
         let mut built = send::build(list, request, list_key, key, &mut queue.fence)?;
         built.control.signaled |= self.config.signals_all;
@@ -386,7 +398,7 @@ impl Queues {
         let wqe = bytes.get_mut(..queue.stride).ok_or(EINVAL)?;
         let pieces = request
             .scatter()
-            .map(|piece| (piece.address, piece.length, self.key(piece.lkey)));
+            .map(|piece| (piece.address, piece.length, self.device_key(piece.lkey)));
         wqe::receive(wqe, pieces).ok_or(EINVAL)?;
         let slot = queue.window.slot(queue.window.head());
         // An end right behind the pieces is enough.
@@ -498,14 +510,14 @@ impl Queues {
         if let Some(queue) = &mut *self.receive.lock() {
             queue.window.reset();
         }
-        self.config.cqs.0.forget_past(self.number());
-        self.config.cqs.1.forget_past(self.number());
+        self.config.cqs.0.forget_past(self.key());
+        self.config.cqs.1.forget_past(self.key());
         self.memory.records.clear(Record::Qp)
     }
 
-    /// The QP lives on as `number`, in RTS and with empty queues, on a device that knows all memory by
+    /// The QP lives on as `name`, in RTS and with empty queues, on a device that knows all memory by
     /// `key`. Receives that are posted are posted to it; sends are flushed. Sleeps.
-    pub(super) fn renew(&self, number: u32, key: u32, doorbell: Doorbell) -> Result {
+    pub(super) fn renew(&self, name: Key, key: u32, doorbell: Doorbell) -> Result {
         let sends = self.config.shape.send.map_or(0, |log| 1usize << log);
         // Those of this life, and those of an earlier one that nobody has polled.
         let mut flushed = KVVec::with_capacity(2 * sends, GFP_KERNEL)?;
@@ -532,7 +544,8 @@ impl Queues {
             queue.window.reset();
             queue.doorbell = doorbell;
         }
-        self.number.store(number, Relaxed);
+        self.generation.store(name.0, Relaxed);
+        self.number.store(name.1, Relaxed);
         self.key.store(key, Relaxed);
         self.over.store(0, Release);
         let published = match &*receive {

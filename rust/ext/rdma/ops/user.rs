@@ -71,6 +71,7 @@ impl<D: KernelVerbs> UserOps<D> {
         ops.query_srq = Some(Self::query_srq);
         ops.destroy_srq = Some(Self::destroy_srq);
         ops.reg_user_mr = Some(Self::reg_user_mr);
+        ops.reg_user_mr_dmabuf = Some(Self::reg_user_mr_dmabuf);
         ops.rereg_user_mr = Some(Self::rereg_user_mr);
         ops.dereg_mr = Some(Self::dereg_mr);
         ops.alloc_mw = Some(Self::alloc_mw);
@@ -323,6 +324,21 @@ impl<D: KernelVerbs> UserOps<D> {
             Allocated::make(&new, payload)
         };
         make().unwrap_or_else(|error| error.to_ptr())
+    }
+
+    extern "C" fn reg_user_mr_dmabuf(
+        pd: *mut bindings::ib_pd,
+        _offset: u64,
+        _length: u64,
+        _virt: u64,
+        _fd: c_int,
+        _access: c_int,
+        _hint: *mut bindings::ib_dmah,
+        _attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> *mut bindings::ib_mr {
+        // SAFETY: The core passes a domain of this driver, which exists for this call.
+        let data = unsafe { Shell::<D>::data((*pd).device) };
+        D::refuse_dmabuf(data).to_ptr()
     }
 
     extern "C" fn rereg_user_mr(

@@ -11,7 +11,11 @@ suite_setup() {
 	core_setup
 	verbs_up $here
 	verbs_objects >/tmp/objects
+	kernel_cqs >/tmp/kernel_cqs
 }
+
+# CQs of the kernel. The core keeps those that it lends to NVMe and others as long as there is the RDMA device.
+kernel_cqs() { rdma resource show cq | grep -vc ' pid ' || :; }
 
 test_devinfo() {
 	text=$(ibv_devinfo -v -d "$(stock_ibdev)")
@@ -43,6 +47,16 @@ test_pins() {
 	set -- $(python3 verbs-pins.py "$(stock_ibdev)")
 	is "$1 $4" "0 0" "pinned before and after, in kB,"
 	[ "$2" -gt "$3" ] && [ "$3" -gt 0 ] || fail "pinned: $2 kB with three queues, $3 with one"
+}
+
+# A send that finds no receive waits for one, and each answer that says so is counted.
+test_receiver_not_ready() { python3 verbs-rnr.py "$(stock_ibdev)" "$(stock_gid_index $here)"; }
+
+# Memory of another device is refused in words.
+test_dmabuf_is_refused() {
+	[ "$VERBS_DRIVER" = rmlx5 ] || skip "the stock driver registers it"
+	is "$(python3 verbs-dmabuf.py "$(stock_ibdev)")" 95 "errno of a dmabuf"
+	is "$(klog | grep -c 'rmlx5 .*: MR: memory of another device (a dmabuf) is not supported')" 1 "lines in the kernel log"
 }
 
 # A GID index where nothing is.
@@ -145,6 +159,12 @@ test_resources() {
 	like "$(cat /tmp/cqs)" 'drv_vector [0-9]+ .*drv_produced [0-9]+ .*drv_consumed [0-9]+ .*drv_unread [0-9]+ .*drv_status ok' "details of CQs"
 	like "$(cat /tmp/qps)" 'drv_send_blocks 1?[0-9]+ .*drv_receives 512 .*drv_send_blocks_outstanding [0-9]+ .*drv_receives_outstanding [1-9][0-9]*' "details of QPs"
 	like "$(cat /tmp/mrs)" 'drv_pages 1 .*drv_page_size 4096' "details of MRs"
+	# QP 1 is among them, whose receives are posted and rarely used.
+	like "$(sed -n '/type GSI /{n;p}' /tmp/qps)" 'drv_receives_outstanding [1-9]' "details of QP 1"
+	for queue in send_blocks receives; do
+		sed -n "s/.* drv_$queue \([0-9]*\) .*drv_${queue}_outstanding \([0-9]*\).*/\1 \2/p" /tmp/qps | awk '$2 > $1' >/tmp/beyond
+		is "$(cat /tmp/beyond)" "" "$queue that are outstanding beyond the size of the queue"
+	done
 }
 
 # A disk is in use when the card is reset: what waits for a completion gets it, and the disk can be taken away.
@@ -166,6 +186,35 @@ test_reset_with_storage() {
 	cm_loop rping -s -a $here -C 20 -V -- rping -c -a $here -C 20 -V
 }
 
+# sectors that the disk has written, and whether those are so many.
+storage_written() { awk '{ print $7 }' "/sys/block/$(basename "$(storage_disk)")/stat"; }
+wrote() { [ "$(storage_written)" -gt "$1" ]; }
+
+# What NVMe has of the core beyond a connection, CQs and a domain, is the RDMA device's and comes back with the card: a disk
+# that is in use goes on after a reset by itself, and nothing is lost.
+test_storage_goes_on_after_reset() {
+	[ "$VERBS_DRIVER" = rmlx5 ] || skip "the stock driver takes its RDMA device away"
+	storage_export $here
+	storage_connect $here reconnect_delay=1,nr_io_queues=1
+	storage_round 1 64k
+	before=$(storage_written)
+	storage_round 4 16k &
+	writer=$!
+	within 60 wrote $((before + 1024))
+	echo 1 >"$DEV/reset"
+	expect state up "$(attr state)"
+	wait $writer || fail "the disk in use"
+	storage_round 1 64k
+	storage_disconnect
+	within 60 sh -c '! ls /dev/nvme*n1 2>/dev/null | grep -q .'
+	storage_connect $here
+	storage_round 1 64k
+	storage_disconnect
+	within 60 sh -c '! ls /dev/nvme*n1 2>/dev/null | grep -q .'
+	storage_unexport
+	unlike "$(klog)" 'do(es)? not come back' "kernel log"
+}
+
 # A reset ends the programs, not the device: new ones work at once.
 test_reset_under_traffic() {
 	[ "$VERBS_DRIVER" = rmlx5 ] || skip "the stock driver takes its RDMA device away"
@@ -181,7 +230,10 @@ test_reset_under_traffic() {
 # Nothing is left on the card when the programs are gone.
 test_nothing_left() {
 	[ "$VERBS_DRIVER" = rmlx5 ] || skip "the stock driver keeps keys for later"
-	is "$(verbs_objects)" "$(cat /tmp/objects)" "objects on the card"
+	lent=$(($(kernel_cqs) - $(cat /tmp/kernel_cqs)))
+	is "$(rdma resource show cq | grep -c ' pid ' || :)" 0 "CQs of programs"
+	is "$(verbs_objects | grep -v '^CQ=')" "$(grep -v '^CQ=' /tmp/objects)" "objects on the card"
+	is "$(verbs_objects | sed -n 's/^CQ=//p')" "$(($(sed -n 's/^CQ=//p' /tmp/objects) + lent))" "CQs on the card"
 }
 
 test_no_complaints() { is "$(verbs_complaints)" "" "kernel log"; }
