@@ -65,6 +65,19 @@ test_rping() {
 	wire_verdict
 }
 
+# joined: mckey in the peer has joined the group and attached its QP.
+joined() { there_do "grep -q joined /tmp/server"; }
+
+# Datagrams to a group: only a QP that is attached to it gets them. The receiver fails unless all come.
+test_multicast() {
+	modprobe rdma_ucm
+	there_do "modprobe rdma_ucm"
+	there_do "rm -f /tmp/verdict; (timeout 100 stdbuf -oL mckey -m 239.1.2.3 -b $there -C 20 -S 500 >/tmp/server 2>&1; echo \$? >/tmp/verdict) >/dev/null 2>&1 &"
+	within 60 joined || fail "the receiver does not join: $(there_do "cat /tmp/server")"
+	timeout 100 mckey -m 239.1.2.3 -b $here -s -C 20 -S 500
+	wire_verdict
+}
+
 # What is lost on the cable is sent again, and both ends count it: a gap there, a NAK or a timeout here.
 test_lossy_cable_is_counted() {
 	gaps=$(there_do counter out_of_sequence)
