@@ -366,6 +366,12 @@ impl Device {
         self.eqs.as_ref()?.completions().get(index)
     }
 
+    /// Number in /proc/interrupts of completion vector `index`.
+    pub(crate) fn comp_irq(&self, index: usize) -> Option<u32> {
+        let vectors = self.eqs.as_ref()?.completion_vectors();
+        Some(vectors.get(index)?.number())
+    }
+
     /// What a bring-up works on.
     fn card<'a>(&'a self, progress: &'a dyn Fn(Progress)) -> Card<'a> {
         Card {

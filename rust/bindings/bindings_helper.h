@@ -9,6 +9,7 @@
 #include <linux/etherdevice.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
+#include <net/netdev_queues.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>

@@ -366,6 +366,19 @@ void rmlx5_helper_netdev_queue_wake(struct net_device *dev, unsigned int queue)
 	netif_tx_wake_queue(netdev_get_tx_queue(dev, queue));
 }
 
+void rmlx5_helper_netif_queue_set_both(struct net_device *dev,
+				       unsigned int queue,
+				       struct napi_struct *napi)
+{
+	netif_queue_set_napi(dev, queue, NETDEV_QUEUE_TYPE_RX, napi);
+	netif_queue_set_napi(dev, queue, NETDEV_QUEUE_TYPE_TX, napi);
+}
+
+void rmlx5_helper_netif_napi_set_irq(struct napi_struct *napi, int irq)
+{
+	netif_napi_set_irq(napi, irq);
+}
+
 bool rmlx5_helper_netdev_queue_sent(struct net_device *dev, unsigned int queue,
 				    unsigned int bytes, bool more)
 {

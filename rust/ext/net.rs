@@ -57,6 +57,7 @@ pub mod napi;
 mod ops;
 pub mod pool;
 pub mod queue;
+pub mod queue_stats;
 pub mod skb;
 
 pub use device::{

@@ -192,6 +192,9 @@ pub(super) struct Channel {
     _seat: Seat,
     napi: Napi<Polled>,
     receive_queue: u32,
+    /// Number of its queues, and of the interrupt that lets it poll.
+    queue: u16,
+    irq: u32,
 }
 
 impl Channel {
@@ -228,6 +231,8 @@ impl Channel {
             _seat: seat,
             napi,
             receive_queue,
+            queue: vector,
+            irq: home.device().comp_irq(vector.into()).ok_or(EINVAL)?,
         })
     }
 
@@ -236,8 +241,9 @@ impl Channel {
         self.receive_queue
     }
 
-    /// Begins to poll. Sleeps.
+    /// Begins to poll. Sleeps, under the RTNL.
     pub(super) fn start(&mut self) {
+        self.napi.serves(self.queue, self.irq);
         self.napi.enable();
         // The first poll finds nothing and arms the queues.
         let _softirqs = BhDisabled::new();

@@ -41,6 +41,7 @@ use kernel_ext::{
 use super::{
     caps::EthCaps,
     channel::Nurse,
+    hash::Hash,
     lanes::Spread,
     netdev::{
         Data,
@@ -258,7 +259,7 @@ impl Face {
             pause: None,
         };
         let spread = Spread {
-            key: net::device::hash_key(),
+            hash: Hash::new(net::device::hash_key()),
             table: KVVec::new(),
         };
         let offered = features(&caps);
@@ -267,8 +268,8 @@ impl Face {
             address: identity.mac,
             min_mtu: MIN_MTU,
             max_mtu,
-            features: offered,
-            fixed: Features::HIGHDMA.with(Features::GSO_PARTIAL),
+            features: offered.with(Features::GSO_PARTIAL),
+            fixed: Features::HIGHDMA,
             partial: Features::GSO_UDP_L4,
             vlan_features: offered
                 .without(Features::CTAG_TX)

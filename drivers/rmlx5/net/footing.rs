@@ -7,12 +7,12 @@ use kernel::prelude::*;
 use super::{
     base::Base,
     caps::EthCaps,
+    hash::Hash,
     sink::Sink,
     steering::{
         Steering,
         Wanted, //
     },
-    tir::KEY_LEN,
     vport::{
         Promiscuous,
         Vport, //
@@ -33,10 +33,10 @@ pub(super) struct Footing {
 
 impl Footing {
     /// Makes it; nothing is received. Sleeps.
-    pub(super) fn new(home: &Home, caps: &EthCaps, key: &[u8; KEY_LEN]) -> Result<Self> {
+    pub(super) fn new(home: &Home, caps: &EthCaps, hash: &Hash) -> Result<Self> {
         let base = Base::new(home)?;
         let sink = Sink::new(home, &base)?;
-        let steering = Steering::new(home, base.domain(), sink.number(), key, caps)?;
+        let steering = Steering::new(home, base.domain(), sink.number(), hash, caps)?;
         Ok(Self {
             steering,
             vport: Vport::default(),

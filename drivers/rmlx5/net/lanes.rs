@@ -14,15 +14,15 @@ use super::{
         Nurse,
         Shape, //
     },
-    slot::Slot,
-    tir::KEY_LEN, //
+    hash::Hash,
+    slot::Slot, //
 };
 use crate::home::Home;
 
 /// How the hash spreads packets.
 pub(super) struct Spread {
-    /// Key of the Toeplitz hash.
-    pub(super) key: [u8; KEY_LEN],
+    /// The hash.
+    pub(super) hash: Hash,
     /// Channel of each entry; empty spreads evenly.
     pub(super) table: KVVec<u16>,
 }

@@ -19,6 +19,7 @@ use kernel_ext::net::{
     ethtool::Tools,
     loopback,
     queue::TxLocked,
+    queue_stats::QueueCounters,
     Driver,
     Features,
     NetDevice,
@@ -36,6 +37,7 @@ use super::{
     },
     dcb::Wishes,
     footing::Footing,
+    hash::Hash,
     lanes::{
         Lanes,
         Spread, //
@@ -54,8 +56,7 @@ use super::{
         Trust, //
     },
     slot::Slot,
-    steering::Wanted,
-    tir::KEY_LEN, //
+    steering::Wanted, //
 };
 use crate::{
     cmd::queue::Counter,
@@ -168,9 +169,9 @@ fn rest(state: &mut State) {
     }
 }
 
-/// The key is in what stays on the card: after another one it is made anew. Sleeps.
-fn renew(state: &mut State, old_key: [u8; KEY_LEN]) {
-    if state.spread.key != old_key {
+/// The hash is in what stays on the card: after another one it is made anew. Sleeps.
+fn renew(state: &mut State, old_hash: &Hash) {
+    if state.spread.hash != *old_hash {
         state.footing = None;
     }
 }
@@ -232,7 +233,7 @@ impl Data {
             rx_adaptive: settings.rx_adaptive,
         };
         if state.footing.is_none() {
-            state.footing = Some(Footing::new(&home, &self.caps, &state.spread.key)?);
+            state.footing = Some(Footing::new(&home, &self.caps, &state.spread.hash)?);
             state.missed = 0;
         }
         let footing = state.footing.as_mut().ok_or(EINVAL)?;
@@ -276,10 +277,10 @@ impl Data {
 
     /// Asks the port what it has counted. Its counters may begin anew with a reset. Sleeps.
     pub(super) fn recount_port(&self, state: &mut State) {
-        if let Ok(now) = ppcnt::too_long(&self.device.cmd) {
-            self.too_long
-                .add(now.checked_sub(state.too_long).unwrap_or(now));
-            state.too_long = now;
+        if let Ok(now) = ppcnt::link(&self.device.cmd) {
+            let new = now.too_long.checked_sub(state.too_long);
+            self.too_long.add(new.unwrap_or(now.too_long));
+            state.too_long = now.too_long;
         }
     }
 
@@ -341,22 +342,22 @@ impl Data {
         change: impl FnOnce(&mut State),
     ) -> Result {
         let mut state = self.state.lock();
-        let (old, old_key) = (state.settings, state.spread.key);
+        let (old, old_hash) = (state.settings, state.spread.hash);
         change(&mut state);
         if !anew {
             return Ok(());
         }
         if !matches!(state.hardware, Hardware::Open(_)) {
-            renew(&mut state, old_key);
+            renew(&mut state, &old_hash);
             return Ok(());
         }
         self.close(netdev, &mut state);
-        renew(&mut state, old_key);
+        renew(&mut state, &old_hash);
         let opened = self.open(netdev, &mut state);
         if opened.is_err() {
             state.settings = old;
-            let new_key = core::mem::replace(&mut state.spread.key, old_key);
-            renew(&mut state, new_key);
+            let new_hash = core::mem::replace(&mut state.spread.hash, old_hash);
+            renew(&mut state, &new_hash);
             if let Err(error) = self.open(netdev, &mut state) {
                 dev_err!(
                     self.device.pdev,
@@ -447,6 +448,7 @@ impl Driver for Ether {
     type Data = Data;
     const TOOLS: Option<Tools> = Some(Tools::of::<Self>());
     const BRIDGE: Option<Bridge> = Some(Bridge::of::<Self>());
+    const QUEUE_COUNTERS: Option<QueueCounters> = Some(QueueCounters::of::<Self>());
 
     fn open(netdev: &NetDevice, data: &Data) -> Result {
         let mut state = data.state.lock();

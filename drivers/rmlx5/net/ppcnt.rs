@@ -80,14 +80,35 @@ pub(super) fn traffic(cmd: &Cmd, priority: u8) -> Result<Traffic> {
     })
 }
 
-/// Frames that the port dropped because they are longer than its MTU. Sleeps.
-pub(super) fn too_long(cmd: &Cmd) -> Result<u64> {
+/// What the port has counted of the whole link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Frames that it dropped because they are longer than its MTU.
+    pub(super) too_long: u64,
+    /// Pauses of the whole link that came and left.
+    pub(super) rx_pause: u64,
+    pub(super) tx_pause: u64,
+}
+
+/// Counters of the whole link. Sleeps.
+pub(super) fn link(cmd: &Cmd) -> Result<Link> {
     let number = raw::MLX5_IEEE_802_3_COUNTERS_GROUP;
     group::<ifc::eth_802_3_cntrs_grp_data_layout, _>(cmd, number, 0, |set| {
-        wide!(
-            set: eth_802_3_cntrs_grp_data_layout,
-            a_frame_too_long_errors_high,
-            a_frame_too_long_errors_low
-        )
+        macro_rules! counter {
+            ($high:ident, $low:ident) => {
+                wide!(set: eth_802_3_cntrs_grp_data_layout, $high, $low)
+            };
+        }
+        Link {
+            too_long: counter!(a_frame_too_long_errors_high, a_frame_too_long_errors_low),
+            rx_pause: counter!(
+                a_pause_mac_ctrl_frames_received_high,
+                a_pause_mac_ctrl_frames_received_low
+            ),
+            tx_pause: counter!(
+                a_pause_mac_ctrl_frames_transmitted_high,
+                a_pause_mac_ctrl_frames_transmitted_low
+            ),
+        }
     })
 }

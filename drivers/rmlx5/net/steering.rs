@@ -22,12 +22,12 @@ use super::{
         Match,
         Table, //
     },
+    hash::Hash,
     rqt::Rqt,
     tir::{
         Target,
         Tir,
-        Traffic,
-        KEY_LEN, //
+        Traffic, //
     },
     vlans::Vlans, //
 };
@@ -52,20 +52,14 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn new(
-        home: &Home,
-        domain: u32,
-        spread: &Rqt,
-        rest: &Rqt,
-        key: &[u8; KEY_LEN],
-    ) -> Result<Self> {
+    fn new(home: &Home, domain: u32, spread: &Rqt, rest: &Rqt, hash: &Hash) -> Result<Self> {
         let mut tirs = KVec::with_capacity(Traffic::ALL.len(), GFP_KERNEL)?;
         for traffic in Traffic::ALL {
             let target = match traffic {
                 Traffic::Other => Target::First(rest.number()),
                 _ => Target::Hash {
                     rqt: spread.number(),
-                    key,
+                    hash,
                 },
             };
             tirs.push(Tir::new(home, domain, traffic, target)?, GFP_KERNEL)?;
@@ -147,12 +141,12 @@ impl Steering {
         home: &Home,
         domain: u32,
         queue: u32,
-        key: &[u8; KEY_LEN],
+        hash: &Hash,
         caps: &EthCaps,
     ) -> Result<Self> {
         let rest = Rqt::new(home, 0, queue)?;
         let spread = Rqt::new(home, caps.log_table(), queue)?;
-        let kinds = Kinds::new(home, domain, &spread, &rest, key)?;
+        let kinds = Kinds::new(home, domain, &spread, &rest, hash)?;
         let vlans = match caps.vlan_filter {
             true => Some(Vlans::new(home, 1, kinds.table.destination())?),
             false => None,

@@ -15,17 +15,12 @@ use mlx5_hw::{
     span, //
 };
 
+use super::hash::Hash;
 use crate::{
     cmd::Command,
     home::Home,
     plain_command, //
 };
-
-/// Bytes of the key of the Toeplitz hash.
-pub(super) const KEY_LEN: usize = 40;
-
-const ADDRESSES: u32 = raw::MLX5_HASH_FIELD_SEL_SRC_IP | raw::MLX5_HASH_FIELD_SEL_DST_IP;
-const PORTS: u32 = raw::MLX5_HASH_FIELD_SEL_L4_SPORT | raw::MLX5_HASH_FIELD_SEL_L4_DPORT;
 
 /// Kinds of packets that have a TIR of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +63,6 @@ impl Traffic {
             Self::V4 | Self::V6 | Self::Other => None,
         }
     }
-
-    const fn fields(self) -> u32 {
-        match self {
-            Self::TcpV4 | Self::TcpV6 | Self::UdpV4 | Self::UdpV6 => ADDRESSES | PORTS,
-            Self::V4 | Self::V6 => ADDRESSES,
-            Self::Other => 0,
-        }
-    }
 }
 
 /// Where a TIR sends its packets.
@@ -84,7 +71,7 @@ pub(super) enum Target<'a> {
     /// The entry of an RQT that has one only.
     First(u32),
     /// An entry of an RQT, by Toeplitz hash.
-    Hash { rqt: u32, key: &'a [u8; KEY_LEN] },
+    Hash { rqt: u32, hash: &'a Hash },
 }
 
 struct CreateTir<'a> {
@@ -114,7 +101,7 @@ impl Command for CreateTir<'_> {
                         raw::MLX5_RX_HASH_FN_INVERTED_XOR8.into(),
                     );
                 }
-                Target::Hash { rqt, key } => {
+                Target::Hash { rqt, hash } => {
                     let v6 = self.traffic.ethertype() == Some(0x86dd);
                     let udp = self.traffic.protocol() == Some(17);
                     tirc.set(field!(tirc, indirect_table), rqt.into())
@@ -126,10 +113,10 @@ impl Command for CreateTir<'_> {
                         .set_flag(field!(tirc, rx_hash_field_selector_outer.l4_prot_type), udp)
                         .set(
                             field!(tirc, rx_hash_field_selector_outer.selected_fields),
-                            self.traffic.fields().into(),
+                            hash.selected(self.traffic).into(),
                         );
                     tirc.raw(span!(tirc, rx_hash_toeplitz_key))
-                        .copy_from_slice(key);
+                        .copy_from_slice(&hash.key);
                 }
             }
         });

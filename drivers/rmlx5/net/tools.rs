@@ -10,6 +10,9 @@ use kernel_ext::net::{
         self,
         Coalesce,
         Ethtool,
+        Flow,
+        HashFields,
+        PauseCounts,
         Rings,
         Spread, //
     },
@@ -17,6 +20,7 @@ use kernel_ext::net::{
 };
 
 use super::{
+    hash::KEY_LEN,
     netdev::{
         Data,
         Ether, //
@@ -39,7 +43,6 @@ use super::{
         Slot,
         TxCounts, //
     },
-    tir::KEY_LEN,
 };
 use crate::{
     cq::Moderation,
@@ -164,10 +167,10 @@ fn log_of(length: u32, log_max: u8) -> Result<u8> {
     let rounded = length.checked_next_power_of_two().ok_or(EINVAL)?;
     // CAST: below 32.
     let log = rounded.trailing_zeros() as u8;
-    if log > log_max {
+    if !(LOG_SHORTEST..=log_max).contains(&log) {
         return Err(EINVAL);
     }
-    Ok(log.max(LOG_SHORTEST))
+    Ok(log)
 }
 
 /// Moderation of these numbers. `ERANGE` for what the card cannot express.
@@ -286,6 +289,14 @@ impl Ethtool for Ether {
         Ok(())
     }
 
+    fn pause_counts(data: &Data) -> Result<PauseCounts> {
+        let counts = ppcnt::link(&data.device.cmd)?;
+        Ok(PauseCounts {
+            rx: counts.rx_pause,
+            tx: counts.tx_pause,
+        })
+    }
+
     const TESTS: &'static [&'static str] = &TESTS;
 
     fn test(netdev: &NetDevice, data: &Data, index: usize) -> bool {
@@ -308,7 +319,7 @@ impl Ethtool for Ether {
                 .get(index)
                 .map_or(even, |channel| u32::from(*channel));
         }
-        for (to, from) in key.into_iter().flatten().zip(state.spread.key) {
+        for (to, from) in key.into_iter().flatten().zip(state.spread.hash.key) {
             *to = from;
         }
     }
@@ -328,9 +339,19 @@ impl Ethtool for Ether {
         if let Some(key) = spread.key {
             let key = <[u8; KEY_LEN]>::try_from(key).map_err(|_| EINVAL)?;
             // Every TIR has it.
-            data.change(netdev, true, |state| state.spread.key = key)?;
+            data.change(netdev, true, |state| state.spread.hash.key = key)?;
         }
         Ok(())
+    }
+
+    fn hash_fields(data: &Data, flow: Flow) -> HashFields {
+        data.state.lock().spread.hash.fields(flow)
+    }
+
+    fn set_hash_fields(netdev: &NetDevice, data: &Data, flow: Flow, fields: HashFields) -> Result {
+        data.change(netdev, true, |state| {
+            state.spread.hash.set_fields(flow, fields)
+        })
     }
 
     fn recount(data: &Data) {

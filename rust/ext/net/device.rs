@@ -12,6 +12,7 @@ use super::{
     ethtool::{self, Tools},
     ops::Table,
     queue::TxLocked,
+    queue_stats::{self, QueueCounters},
     SkBuff,
 };
 use crate::{devlink, pci::BoundDevice, time::jiffies_of};
@@ -392,6 +393,9 @@ pub trait Driver: Sized + 'static {
     /// What answers `dcb`, where [`Config::bridges`] says that the device does.
     const BRIDGE: Option<Bridge> = None;
 
+    /// What it counts by queue.
+    const QUEUE_COUNTERS: Option<QueueCounters> = None;
+
     /// The interface goes up.
     fn open(device: &NetDevice, data: &Self::Data) -> Result;
 
@@ -541,6 +545,7 @@ impl<D: Driver> Registration<D> {
             bindings::set_netdev_dev(raw, parent.as_raw_device());
             (*raw).netdev_ops = Table::<D>::OPS;
             (*raw).ethtool_ops = ethtool::raw(D::TOOLS);
+            (*raw).stat_ops = queue_stats::raw(D::QUEUE_COUNTERS);
             if let (true, Some(bridge)) = (config.bridges, D::BRIDGE) {
                 (*raw).dcbnl_ops = bridge.0;
             }

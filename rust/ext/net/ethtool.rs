@@ -55,6 +55,83 @@ pub struct Pause {
     pub tx: bool,
 }
 
+/// Pauses of the whole link that came and left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseCounts {
+    /// Frames that came.
+    pub rx: u64,
+    /// Frames that left.
+    pub tx: u64,
+}
+
+/// Kinds of packets whose hash can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// TCP over IPv4.
+    TcpV4,
+    /// TCP over IPv6.
+    TcpV6,
+    /// UDP over IPv4.
+    UdpV4,
+    /// UDP over IPv6.
+    UdpV6,
+}
+
+impl Flow {
+    /// From a number of `TCP_V4_FLOW` and others in include/uapi/linux/ethtool.h.
+    fn parse(raw: u32) -> Option<Self> {
+        Some(match raw {
+            bindings::TCP_V4_FLOW => Self::TcpV4,
+            bindings::TCP_V6_FLOW => Self::TcpV6,
+            bindings::UDP_V4_FLOW => Self::UdpV4,
+            bindings::UDP_V6_FLOW => Self::UdpV6,
+            _ => return None,
+        })
+    }
+}
+
+/// What of a packet goes into its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashFields {
+    /// Source address.
+    pub source: bool,
+    /// Destination address.
+    pub destination: bool,
+    /// Source port.
+    pub source_port: bool,
+    /// Destination port.
+    pub destination_port: bool,
+}
+
+impl HashFields {
+    /// All.
+    pub const ALL: Self = Self {
+        source: true,
+        destination: true,
+        source_port: true,
+        destination_port: true,
+    };
+
+    fn raw(self) -> u32 {
+        let bit = |on, bit| if on { bit } else { 0 };
+        bit(self.source, bindings::RXH_IP_SRC)
+            | bit(self.destination, bindings::RXH_IP_DST)
+            | bit(self.source_port, bindings::RXH_L4_B_0_1)
+            | bit(self.destination_port, bindings::RXH_L4_B_2_3)
+    }
+
+    /// `None` for what else a hash could be made of.
+    fn parse(raw: u32) -> Option<Self> {
+        let fields = Self {
+            source: raw & bindings::RXH_IP_SRC != 0,
+            destination: raw & bindings::RXH_IP_DST != 0,
+            source_port: raw & bindings::RXH_L4_B_0_1 != 0,
+            destination_port: raw & bindings::RXH_L4_B_2_3 != 0,
+        };
+        (fields.raw() == raw).then_some(fields)
+    }
+}
+
 /// A change of how packets are spread over receive rings.
 pub struct Spread<'a> {
     /// Ring of each entry of the table, if that changes.
@@ -103,6 +180,9 @@ pub trait Ethtool: Driver {
     /// Other pauses. They are not negotiated.
     fn set_pause(data: &Self::Data, pause: Pause) -> Result;
 
+    /// Pauses that were counted. Sleeps.
+    fn pause_counts(data: &Self::Data) -> Result<PauseCounts>;
+
     /// Names of the tests of `ethtool -t`, at most 31 bytes each.
     const TESTS: &'static [&'static str];
 
@@ -117,6 +197,17 @@ pub trait Ethtool: Driver {
 
     /// Spreads in another way. The entries of a table are below the number of channels in use.
     fn set_spread(device: &NetDevice, data: &Self::Data, spread: &Spread<'_>) -> Result;
+
+    /// What goes into the hash of such packets.
+    fn hash_fields(data: &Self::Data, flow: Flow) -> HashFields;
+
+    /// Makes the hash of such packets of something else.
+    fn set_hash_fields(
+        device: &NetDevice,
+        data: &Self::Data,
+        flow: Flow,
+        fields: HashFields,
+    ) -> Result;
 
     /// Counters are going to be read: the moment to ask the hardware for those that it keeps. Sleeps.
     fn recount(data: &Self::Data);
@@ -198,12 +289,15 @@ impl<D: Ethtool> Table<D> {
         get_ethtool_stats: Some(Self::get_ethtool_stats),
         get_pauseparam: Some(Self::get_pauseparam),
         set_pauseparam: Some(Self::set_pauseparam),
+        get_pause_stats: Some(Self::get_pause_stats),
         self_test: Some(Self::self_test),
         get_rx_ring_count: Some(Self::get_rx_ring_count),
         get_rxfh_key_size: Some(Self::get_rxfh_key_size),
         get_rxfh_indir_size: Some(Self::get_rxfh_indir_size),
         get_rxfh: Some(Self::get_rxfh),
         set_rxfh: Some(Self::set_rxfh),
+        get_rxfh_fields: Some(Self::get_rxfh_fields),
+        set_rxfh_fields: Some(Self::set_rxfh_fields),
         ..pin_init::zeroed()
     };
 
@@ -399,6 +493,21 @@ impl<D: Ethtool> Table<D> {
         from_result(|| D::set_pause(data, pause).map(|()| 0))
     }
 
+    extern "C" fn get_pause_stats(
+        raw: *mut opaque_device,
+        stats: *mut bindings::ethtool_pause_stats,
+    ) {
+        // SAFETY: The core passes a device of this driver and a structure to fill in; what is left alone is not
+        // told.
+        let ((_, data), stats) = unsafe { (Self::parts(raw), &mut *stats) };
+        if let Ok(counts) = D::pause_counts(data) {
+            // SAFETY: All views of the union are two numbers.
+            let frames = unsafe { &mut stats.__bindgen_anon_1.__bindgen_anon_1 };
+            frames.rx_pause_frames = counts.rx;
+            frames.tx_pause_frames = counts.tx;
+        }
+    }
+
     extern "C" fn self_test(
         raw: *mut opaque_device,
         request: *mut bindings::ethtool_test,
@@ -493,6 +602,35 @@ impl<D: Ethtool> Table<D> {
             }
         };
         from_result(|| D::set_spread(device, data, &spread).map(|()| 0))
+    }
+}
+
+impl<D: Ethtool> Table<D> {
+    extern "C" fn get_rxfh_fields(
+        raw: *mut opaque_device,
+        fields: *mut bindings::ethtool_rxfh_fields,
+    ) -> c_int {
+        // SAFETY: The core passes a device of this driver and a structure to change.
+        let ((_, data), fields) = unsafe { (Self::parts(raw), &mut *fields) };
+        let Some(flow) = Flow::parse(fields.flow_type) else {
+            return EOPNOTSUPP.to_errno();
+        };
+        fields.data = D::hash_fields(data, flow).raw();
+        0
+    }
+
+    extern "C" fn set_rxfh_fields(
+        raw: *mut opaque_device,
+        wanted: *const bindings::ethtool_rxfh_fields,
+        _extack: *mut bindings::netlink_ext_ack,
+    ) -> c_int {
+        // SAFETY: The core passes a device of this driver and a structure to read.
+        let ((device, data), wanted) = unsafe { (Self::parts(raw), &*wanted) };
+        from_result(|| {
+            let flow = Flow::parse(wanted.flow_type).ok_or(EOPNOTSUPP)?;
+            let fields = HashFields::parse(wanted.data).ok_or(EOPNOTSUPP)?;
+            D::set_hash_fields(device, data, flow, fields).map(|()| 0)
+        })
     }
 }
 

@@ -103,6 +103,8 @@ unsafe impl<P: Poller> Sync for Inner<P> {}
 pub struct Napi<P: Poller> {
     inner: Arc<Inner<P>>,
     enabled: bool,
+    /// The queues that know of it.
+    queue: Option<u16>,
 }
 
 impl<P: Poller> Napi<P> {
@@ -124,6 +126,7 @@ impl<P: Poller> Napi<P> {
         Ok(Self {
             inner,
             enabled: false,
+            queue: None,
         })
     }
 
@@ -135,6 +138,17 @@ impl<P: Poller> Napi<P> {
     /// What interrupts schedule it with.
     pub fn waker(&self) -> Waker<P> {
         Waker(self.inner.clone())
+    }
+
+    /// Tells people that it serves the queues with this number, and by which interrupt. Under the RTNL, sleeps.
+    pub fn serves(&mut self, queue: u16, irq: u32) {
+        let raw = self.inner.napi.get();
+        // SAFETY: By the type invariants both are valid, and the RTNL is held.
+        unsafe {
+            bindings::netif_queue_set_both(self.inner.device.as_raw(), queue.into(), raw);
+            bindings::netif_napi_set_irq(raw, i32::try_from(irq).unwrap_or(-1));
+        }
+        self.queue = Some(queue);
     }
 
     /// Lets it poll. Sleeps.
@@ -186,6 +200,16 @@ impl<P: Poller> Napi<P> {
 impl<P: Poller> Drop for Napi<P> {
     fn drop(&mut self) {
         self.disable();
+        if let Some(queue) = self.queue {
+            // SAFETY: As in `serves`; what is made under the RTNL goes under it.
+            unsafe {
+                bindings::netif_queue_set_both(
+                    self.inner.device.as_raw(),
+                    queue.into(),
+                    core::ptr::null_mut(),
+                )
+            };
+        }
         // SAFETY: By the type invariant it is on the list, and disabled now. From here on scheduling it
         // does nothing, because a disabled instance counts as scheduled.
         unsafe { bindings::netif_napi_del(self.inner.napi.get()) };
