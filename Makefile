@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run prepare tools modules install test bench fuzz shell check clean
+.PHONY: help run prepare tools modules kernel-tests install test bench fuzz shell check clean
 
 RMLX5_T0 := $(shell date +%s)
 export RMLX5_T0
@@ -26,13 +26,16 @@ tools: prepare
 modules: prepare ## build/rmlx5.ko; KDIR=tree for another kernel
 	@scripts/modules $(KDIR)
 
+kernel-tests: prepare
+	@scripts/kernel-tests
+
 install: ## build/rmlx5.ko to /lib/modules, not loaded by itself; DESTDIR=
 	@scripts/install $(DESTDIR)
 
 run: tools modules ## the main job: driver, emulated card, verified RDMA traffic, recovery, a summary
 	@$(vm) --results build/run show --module --vcpus 4 --timeout 600 run.sh
 
-test: tools modules ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
+test: tools modules kernel-tests ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
 	@$(vm) test "$(T)"
 
 bench: tools modules ## what a bind and packets cost with rmlx5 and the stock driver, and data on the card and on rdma_rxe; B=bind, data or net

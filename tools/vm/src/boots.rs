@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which guests have come up, and whether one hangs before that: TCG sometimes does, in any guest of a part.
+//! Which guests have come up, and whether one hangs or dies before that: under TCG that happens, in any guest of a part.
 
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,11 @@ impl Boots {
         }
     }
 
+    /// Whether a guest has come up.
+    pub fn is_up(&self, guest: usize) -> bool {
+        self.0.get(guest).is_some_and(|boot| boot.up)
+    }
+
     /// A guest that is not up and has said nothing for longer than `limit`.
     pub fn silent(&self, limit: Duration, now: Instant) -> Option<usize> {
         let hangs = |boot: &Boot| !boot.up && now.duration_since(boot.heard) > limit;
@@ -65,6 +70,7 @@ mod tests {
         let mut boots = Boots::new([true, true].into_iter(), start);
         assert!(!boots.line(1, "hpet0: 3 comparators", at(4)));
         assert!(boots.line(0, "[ 9.1] rmlx5-guest: ready", at(9)));
+        assert!(boots.is_up(0) && !boots.is_up(1));
         assert_eq!(boots.silent(LIMIT, at(14)), None);
         assert!(!boots.line(0, "more of the first guest", at(15)));
         assert_eq!(boots.silent(LIMIT, at(15)), Some(1));

@@ -48,7 +48,7 @@ pub struct Job {
     pub script: String,
     /// Environment of the script.
     pub env: Vec<(String, String)>,
-    /// Files to appear in /job/files: name there, file here.
+    /// Files and directories to appear in /job/files: name there, path here.
     pub files: Vec<(String, PathBuf)>,
 }
 
@@ -75,11 +75,13 @@ impl Job {
         archive.directory("job/tests");
         pack_directory(&mut archive, &self.tests, "job/tests")?;
         for (name, path) in &self.files {
-            archive.file(
-                &format!("job/files/{name}"),
-                0o755,
-                &fs::read(path).at(path)?,
-            );
+            let name = format!("job/files/{name}");
+            if path.is_dir() {
+                archive.directory(&name);
+                pack_directory(&mut archive, path, &name)?;
+            } else {
+                archive.file(&name, 0o755, &fs::read(path).at(path)?);
+            }
         }
         Ok(archive.finish())
     }

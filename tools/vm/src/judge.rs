@@ -19,8 +19,8 @@ pub enum End {
     TimedOut,
     /// The guest was gone before the script ended.
     Died,
-    /// The kernel printed nothing for too long while booting, twice.
-    Silent,
+    /// A guest's kernel printed nothing for too long while it booted, or died there; each time it was tried.
+    NotUp,
     /// The machine could not be built.
     NotStarted(String),
 }
@@ -31,7 +31,7 @@ impl fmt::Display for End {
             Self::Done => "the script ended",
             Self::TimedOut => "the time of the part was over",
             Self::Died => "the guest died",
-            Self::Silent => "the kernel did not boot (silent, twice)",
+            Self::NotUp => "a guest's kernel did not boot, however often it was tried",
             Self::NotStarted(why) => why,
         })
     }

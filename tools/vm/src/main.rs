@@ -151,6 +151,7 @@ fn act(cli: &Cli) -> Result<bool> {
             accelerator: if cli.kvm { kvm()? } else { Accelerator::Tcg },
             emulator: cli.top.join("build/target/debug/cxemu"),
             module: cli.top.join("build/rmlx5.ko"),
+            kernel_tests: cli.top.join("build/kernel-tests"),
             plugin: cli.top.join("build/target/debug/libicount.so"),
             scripts: cli.top.join(SCRIPTS),
             results: cli.top.join(&cli.results),

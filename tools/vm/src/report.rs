@@ -23,7 +23,7 @@ const LAST_LINES: usize = 12;
 pub struct Report {
     directory: PathBuf,
     cases: Vec<Case>,
-    /// Boots that were repeated because the kernel stayed silent.
+    /// Boots that were repeated because a kernel hung or died in them.
     pub retries: u32,
 }
 
@@ -95,7 +95,7 @@ impl Report {
         }
         if self.retries > 0 {
             println!(
-                "{} boots were repeated: the kernel stayed silent under TCG",
+                "{} boots were repeated: a kernel hung or died in them under TCG",
                 self.retries
             );
         }

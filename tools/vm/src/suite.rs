@@ -39,6 +39,8 @@ struct PartRow {
     #[serde(default)]
     module: bool,
     #[serde(default)]
+    kernel_tests: bool,
+    #[serde(default)]
     alone: bool,
     must_fail: Option<String>,
 }
@@ -80,6 +82,8 @@ pub struct Part {
     pub env: Vec<(String, String)>,
     /// Whether rmlx5.ko is handed in.
     pub module: bool,
+    /// Whether the kernel's own tests of network drivers are.
+    pub kernel_tests: bool,
     /// Whether no other part may run at the same time.
     pub alone: bool,
     /// A test of the bench itself: some case must fail with these words in what is shown.
@@ -134,6 +138,7 @@ pub fn load(table: &Path, scripts: &Path) -> Result<Vec<Part>> {
             timeout: row.timeout,
             env: row.env.into_iter().collect(),
             module: row.module,
+            kernel_tests: row.kernel_tests,
             alone: row.alone,
             must_fail: row.must_fail,
             cases: cases(&text),
