@@ -162,9 +162,19 @@ pub(super) struct Shell<D: Driver> {
     gid_kinds: GidKinds,
     /// Not 0 when there has been a context of a user. The core zeroes it.
     had_user: Atomic<u32>,
+    /// Not 0 when it has its files in sysfs. The core zeroes it.
+    has_files: Atomic<u32>,
 }
 
 impl<D: Driver> Shell<D> {
+    /// # Safety
+    ///
+    /// As for [`Shell::data`].
+    pub(super) unsafe fn has_files<'a>(ib: *mut bindings::ib_device) -> &'a Atomic<u32> {
+        // SAFETY: By the safety requirements.
+        unsafe { &(*ib.cast::<Self>()).has_files }
+    }
+
     /// # Safety
     ///
     /// As for [`Shell::data`].

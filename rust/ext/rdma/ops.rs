@@ -64,8 +64,14 @@ impl<D: KernelVerbs> Ops<D> {
         ops
     }
 
-    /// The device is in sysfs, its uevent is still held back.
+    /// The device is in sysfs, its uevent is still held back. The core calls it again when the device moves to another name
+    /// space of the network: its files move along then.
     extern "C" fn enable_driver(ib: *mut bindings::ib_device) -> c_int {
+        // SAFETY: The core passes a device of this driver.
+        let has_files = unsafe { Shell::<D>::has_files(ib) };
+        if has_files.load(Relaxed) != 0 {
+            return 0;
+        }
         from_result(|| {
             for group in D::NAMED_GROUPS.iter().flatten() {
                 // SAFETY: The device is being registered; removing it from sysfs takes the group
@@ -77,6 +83,7 @@ impl<D: KernelVerbs> Ops<D> {
                     )
                 })?;
             }
+            has_files.store(1, Relaxed);
             Ok(0)
         })
     }

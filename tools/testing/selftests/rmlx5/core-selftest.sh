@@ -11,6 +11,12 @@ test_lean() {
 	expect "QPs at bind" 1 "$(stat_of objects.qp)" && expect channels "" "$(steps qpn)"
 }
 
+# The machine of this part has an IOMMU that translates what the card says.
+test_behind_an_iommu() {
+	[ -e "$DEV/iommu_group" ] || skip "this machine has none"
+	expect "kind of domain" DMA "$(cat "$DEV/iommu_group/type")"
+}
+
 test_irq_mode() {
 	fresh && start rounds=8 sizes=1,8,200,4096,65536 mode=irq && finish 120 || return
 	complete 8 40 || return

@@ -59,11 +59,18 @@ test_dmabuf_is_refused() {
 	is "$(klog | grep -c 'rmlx5 .*: MR: memory of another device (a dmabuf) is not supported')" 1 "lines in the kernel log"
 }
 
-# A GID index where nothing is.
+# A GID index where nothing is, and one beyond the table.
 test_wrong_gid_index() {
 	for index in 100 250; do
-		! timeout 20 ibv_rc_pingpong -d "$(stock_ibdev)" -g $index || fail "index $index works"
+		timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g $index >/tmp/wrong 2>&1 &
+		wrong_pid=$!
+		within 20 stock_listening
+		! timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g $index 127.0.0.1 >>/tmp/wrong 2>&1 || fail "index $index works"
+		! wait $wrong_pid || fail "index $index works"
+		like "$(cat /tmp/wrong)" 'Failed to modify QP to RTR' "index $index"
 	done
+	! timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g 300 >/tmp/wrong 2>&1 || fail "index 300 works"
+	like "$(cat /tmp/wrong)" "can't read sgid of index 300" "index 300"
 }
 
 # endless: both ends of a connection, without end; stop_endless kills them.
@@ -166,6 +173,59 @@ test_resources() {
 		is "$(cat /tmp/beyond)" "" "$queue that are outstanding beyond the size of the queue"
 	done
 }
+
+# The RDMA device moves to a name space of the network, with its files, is in use there only, and comes back when that is gone.
+test_name_spaces() {
+	spaced=$(stock_ibdev) spaced_net=$(stock_netdev)
+	rdma system set netns exclusive
+	ip netns add blue
+	rdma dev set "$spaced" netns blue
+	ip link set "$spaced_net" netns blue
+	is "$(stock_ibdev)" "" "RDMA devices here"
+	# Fills in the variables of its own process.
+	cat >/tmp/blue.sh <<-SCRIPT
+		cd /job/tests
+		VERBS_DRIVER=$VERBS_DRIVER
+		. ./ktap.sh; . ./core.subr; . ./stock.subr; . ./wire.subr; . ./verbs.subr
+		set -e
+		ip link set lo up
+		ip link set $spaced_net up
+		ip addr replace $here/24 dev $spaced_net
+		within 20 stock_active
+		within 20 stock_gid_index $here
+		[ "\$VERBS_DRIVER" != rmlx5 ] || cat /sys/class/infiniband/$spaced/num_qps /sys/class/infiniband/$spaced/resource/cq_size
+		loop ibv_rc_pingpong -n 50 -c
+	SCRIPT
+	ip netns exec blue sh /tmp/blue.sh
+	ip netns del blue
+	within 20 is "$(stock_ibdev)" "$spaced" "RDMA devices here again"
+	within 20 rdma system set netns shared
+	within 20 test -d "/sys/class/net/$spaced_net"
+	verbs_up $here
+	loop ibv_rc_pingpong -n 50 -c
+}
+
+# What a control group may have of the device, and no more.
+test_control_groups() {
+	mkdir -p /tmp/groups
+	mount -t cgroup2 none /tmp/groups
+	echo +rdma >/tmp/groups/cgroup.subtree_control
+	mkdir /tmp/groups/few
+	echo "$(stock_ibdev) hca_handle=1 hca_object=2" >/tmp/groups/few/rdma.max
+	# A domain and a key, so no CQ.
+	! few ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" >/tmp/few 2>&1 || fail "three objects of two"
+	like "$(cat /tmp/few)" "Couldn't create CQ" "what the program says"
+	like "$(cat /tmp/groups/few/rdma.current)" "^$(stock_ibdev) hca_handle=0 hca_object=0" "in use afterwards"
+	echo "$(stock_ibdev) hca_handle=1 hca_object=4" >/tmp/groups/few/rdma.max
+	few timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" -n 50 >/tmp/few 2>&1 &
+	few_pid=$!
+	within 20 stock_listening || fail "with a fourth, the QP: $(cat /tmp/few)"
+	timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" -n 50 127.0.0.1
+	wait $few_pid || fail "with four objects: $(cat /tmp/few)"
+	rmdir /tmp/groups/few
+	umount /tmp/groups
+}
+few() { sh -c 'echo $$ >/tmp/groups/few/cgroup.procs; exec "$@"' few "$@"; }
 
 # A disk is in use when the card is reset: what waits for a completion gets it, and the disk can be taken away.
 test_reset_with_storage() {
