@@ -38,7 +38,7 @@ run: tools modules ## the main job: driver, emulated card, verified RDMA traffic
 test: tools modules kernel-tests ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
 	@$(vm) test "$(T)"
 
-bench: tools modules ## what a bind and packets cost with rmlx5 and the stock driver, and data on the card and on rdma_rxe; B=bind, data or net
+bench: tools modules ## what a bind, packets and verbs cost with rmlx5 and the stock driver, and data on the card and on rdma_rxe; B=bind, data, net or verbs
 	@$(vm) bench $(B)
 
 fuzz: prepare ## random input for cxemu, with executions and seed; T=target SECONDS=60 SEED=

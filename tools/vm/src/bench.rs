@@ -5,6 +5,8 @@
 //! instructions do not depend on the host's load, so they are compared as ratios of the same run. So is CPU time
 //! of the host, which depends on the host but hardly on its load.
 
+mod svg;
+
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use serde_json::{json, Value};
@@ -93,7 +95,7 @@ fn column(begin: &Mark, end: &Mark) -> Column {
             "bytes" => ("GB", 1_000_000_000),
             "messages" => ("1M messages", 1_000_000),
             // Below, by what there is of them.
-            "packets" => continue,
+            "packets" | "calls" => continue,
             // Not something that is used up: shown as it is.
             _ => {
                 row(unit, *amount);
@@ -117,20 +119,24 @@ fn column(begin: &Mark, end: &Mark) -> Column {
         }
     }
     rows.insert("commands".into(), commands);
-    if let Some(packets) = end.done.get("packets") {
-        rows.insert("packets".into(), *packets);
-        for (total, told, each) in PER_PACKET {
+    for (unit, one) in [("packets", "packet"), ("calls", "call")] {
+        let Some(amount) = end.done.get(unit) else {
+            continue;
+        };
+        rows.insert(unit.into(), *amount);
+        for (total, told, each) in SHARES {
             let count = rows.get(total).copied().unwrap_or(0);
-            if let Some(share) = (count * each).checked_div(*packets) {
-                rows.insert(told.into(), share);
+            if let Some(share) = (count * each).checked_div(*amount) {
+                rows.insert(told.replace("packet", one), share);
             }
         }
     }
     rows
 }
 
-/// Rows by packets: what is shared out, the row's name, among how many packets.
-const PER_PACKET: [(&str, &str, u64); 6] = [
+/// Rows by packets or calls: what is shared out, the row's name, among how many of them.
+const SHARES: [(&str, &str, u64); 7] = [
+    ("commands", "commands per 1000 packets", 1000),
     (
         "instructions in the driver",
         "driver instructions a packet",
@@ -187,7 +193,35 @@ fn table(jobs: &BTreeMap<String, BTreeMap<String, Column>>) -> String {
     text
 }
 
-/// Writes `bench.txt` and `bench.json` and prints the table.
+/// The same rows for a picture, without those of single commands and of what neither of the two needs.
+fn sections(jobs: &BTreeMap<String, BTreeMap<String, Column>>) -> Vec<svg::Section> {
+    let empty = Column::new();
+    let section = |(job, drivers): (&String, &BTreeMap<String, Column>)| {
+        let columns = pair(drivers);
+        let ours = drivers.get(columns.0).unwrap_or(&empty);
+        let reference = drivers.get(columns.1).unwrap_or(&empty);
+        let names: std::collections::BTreeSet<&String> =
+            ours.keys().chain(reference.keys()).collect();
+        let row = |name: &String| svg::Row {
+            name: name.clone(),
+            ours: ours.get(name).copied().unwrap_or(0),
+            reference: reference.get(name).copied().unwrap_or(0),
+        };
+        let rows = names
+            .into_iter()
+            .filter(|name| !name.starts_with("command "))
+            .map(row)
+            .filter(|row| row.ours != 0 || row.reference != 0);
+        svg::Section {
+            job: job.clone(),
+            columns,
+            rows: rows.collect(),
+        }
+    };
+    jobs.iter().map(section).collect()
+}
+
+/// Writes `bench.txt`, `bench.json` and `bench.svg` and prints the table.
 pub fn report(marks: &[Mark], results: &Path) -> Result<()> {
     let jobs = columns(marks)?;
     for (job, drivers) in &jobs {
@@ -207,6 +241,8 @@ pub fn report(marks: &[Mark], results: &Path) -> Result<()> {
     print!("{text}");
     let path = results.join("bench.txt");
     fs::write(&path, text).at(&path)?;
+    let path = results.join("bench.svg");
+    fs::write(&path, svg::picture(&sections(&jobs))).at(&path)?;
     let path = results.join("bench.json");
     let value: Value = json!({ "jobs": jobs });
     fs::write(&path, format!("{value:#}\n")).at(&path)
@@ -277,6 +313,17 @@ mod tests {
         assert_eq!(column["packets"], 100);
         assert_eq!(column["driver instructions a packet"], 50);
         assert_eq!(column["interrupts per 1000 packets"], 100);
+    }
+
+    #[test]
+    fn calls_have_their_share() {
+        let begin = mark("rmlx5/verbs-mr/begin", 1, 0);
+        let mut end = mark("rmlx5/verbs-mr/end", 11, 700);
+        end.done.insert("calls".into(), 10);
+        let jobs = columns(&[begin, end]).expect("complete pair");
+        let column = &jobs["verbs-mr"]["rmlx5"];
+        assert_eq!(column["driver instructions a call"], 70);
+        assert_eq!(column["commands per 1000 calls"], 1000);
     }
 
     #[test]

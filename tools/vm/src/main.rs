@@ -82,8 +82,8 @@ enum Command {
     },
     /// Measure what a job costs with rmlx5 and with the stock driver, on the card and with software RoCE.
     Bench {
-        /// `bind`, `data` or `net`; nothing measures all.
-        #[arg(default_value = "", value_parser = ["", "bind", "data", "net"])]
+        /// `bind`, `data`, `net` or `verbs`; nothing measures all.
+        #[arg(default_value = "", value_parser = ["", "bind", "data", "net", "verbs"])]
         what: String,
     },
     /// A shell in a guest with one card; `exit` ends it.
@@ -262,6 +262,15 @@ fn measure(cli: &Cli, bench: &Bench, what: &str) -> Result<bool> {
             vec![shape(Machine::default(), Card::default())],
         ),
         part("net", "bench-net.sh", pair),
+        Part {
+            // Thousands of QPs are made, twice.
+            timeout: 1800,
+            ..part(
+                "verbs",
+                "bench-verbs.sh",
+                vec![shape(Machine::default(), Card::default())],
+            )
+        },
     ];
     for part in parts
         .into_iter()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Marks of a measurement: what the card has counted and what the guest has executed so far.
 //!
-//! A script says `host mark NAME [START END] [UNIT=N]...`, with the hexadecimal bounds of the text of the module it is
+//! A script says `host mark NAME [START END]... [UNIT=N]...`, with the hexadecimal bounds of the text of each module it is
 //! about, and how much was done (`bytes=65536`). The guest waits for the answer in code that no driver owns, so a mark does not disturb what
 //! it measures. Instructions come from the plugin of crate `icount`.
 
@@ -68,7 +68,7 @@ impl Marks {
         (vec!["-plugin".into(), option], Self { socket, taken })
     }
 
-    /// Takes a mark: `words` are its name, the bounds of a text, and amounts.
+    /// Takes a mark: `words` are its name, the bounds of texts, and amounts.
     pub fn take(&self, words: &str, counters: Value, cpu: HostCpu) -> Result<(), String> {
         let (amounts, words): (Vec<&str>, Vec<&str>) = words
             .split_whitespace()
@@ -84,14 +84,18 @@ impl Marks {
         let mut words = words.into_iter();
         let name = words
             .next()
-            .ok_or("mark NAME [START END] [UNIT=N]...")?
+            .ok_or("mark NAME [START END]... [UNIT=N]...")?
             .to_owned();
-        let mut bound = |default: u64| match words.next() {
-            None => Ok(default),
-            Some(word) => u64::from_str_radix(word, 16).map_err(|_| format!("no address '{word}'")),
-        };
-        let text = (bound(0)?, bound(0)?);
-        let instructions = self.ask(text).map_err(|error| format!("icount: {error}"))?;
+        let bounds: Vec<u64> = words
+            .map(|word| u64::from_str_radix(word, 16).map_err(|_| format!("no address '{word}'")))
+            .collect::<Result<_, _>>()?;
+        if bounds.len() % 2 != 0 {
+            return Err(format!("a text without an end: {bounds:x?}"));
+        }
+        let texts: Vec<(u64, u64)> = bounds.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        let instructions = self
+            .ask(&texts)
+            .map_err(|error| format!("icount: {error}"))?;
         lock(&self.taken).push(Mark {
             name,
             counters,
@@ -107,18 +111,18 @@ impl Marks {
         std::mem::take(&mut *lock(&self.taken))
     }
 
-    fn ask(&self, text: (u64, u64)) -> std::io::Result<Instructions> {
+    fn ask(&self, texts: &[(u64, u64)]) -> std::io::Result<Instructions> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.write_all(b"mark\n")?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
-        instructions(&line, text)
+        instructions(&line, texts)
             .ok_or_else(|| std::io::Error::other(format!("strange answer '{}'", line.trim_end())))
     }
 }
 
-/// Reads an answer of the plugin. Pages that the text touches are the driver's.
-fn instructions(line: &str, (start, end): (u64, u64)) -> Option<Instructions> {
+/// Reads an answer of the plugin. Pages that a text touches are the driver's.
+fn instructions(line: &str, texts: &[(u64, u64)]) -> Option<Instructions> {
     let answer: Value = serde_json::from_str(line).ok()?;
     let mut sum = Instructions {
         driver: 0,
@@ -128,7 +132,10 @@ fn instructions(line: &str, (start, end): (u64, u64)) -> Option<Instructions> {
     for (page, count) in answer["pages"].as_object()? {
         let page = u64::from_str_radix(page, 16).ok()?;
         let count = count.as_u64()?;
-        if page + 0xfff >= start && page < end {
+        if texts
+            .iter()
+            .any(|(start, end)| page + 0xfff >= *start && page < *end)
+        {
             sum.driver += count;
         } else {
             sum.kernel += count;
@@ -144,13 +151,18 @@ mod tests {
     #[test]
     fn pages_of_the_text_are_the_drivers() {
         let line = r#"{"user": 5, "kernel": 7, "pages": {"ffffffffc0001000": 11, "ffffffffc0002000": 13, "ffffffffc0003000": 17}}"#;
-        let text = (0xffff_ffff_c000_1800, 0xffff_ffff_c000_3000);
+        let texts = [(0xffff_ffff_c000_1800, 0xffff_ffff_c000_3000)];
         let expected = Instructions {
             driver: 24,
             kernel: 24,
             user: 5,
         };
-        assert_eq!(instructions(line, text), Some(expected));
-        assert_eq!(instructions("{}", text), None);
+        assert_eq!(instructions(line, &texts), Some(expected));
+        assert_eq!(instructions("{}", &texts), None);
+        let two = [
+            (0xffff_ffff_c000_1000, 0xffff_ffff_c000_1800),
+            (0xffff_ffff_c000_3000, 0xffff_ffff_c000_4000),
+        ];
+        assert_eq!(instructions(line, &two).map(|sum| sum.driver), Some(28));
     }
 }
