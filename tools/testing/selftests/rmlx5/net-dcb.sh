@@ -153,6 +153,31 @@ test_dscp() {
 	marked 5 -Q 0x28 $tagged.2
 }
 
+# A reset makes the card forget; what a person has set is there again.
+test_settings_after_a_reset() {
+	[ "$NET_DRIVER" = rmlx5 ] || skip "the stock driver does not see a function reset"
+	dcb ets set dev "$(net_dev)" tc-tsa all:strict 0:ets 1:ets tc-bw all:0 0:30 1:70 prio-tc 2:7
+	dcb maxrate set dev "$(net_dev)" tc-maxrate 2:40mbit
+	dcb pfc set dev "$(net_dev)" prio-pfc 3:on
+	dcb app add dev "$(net_dev)" dscp-prio 10:4
+	settings >/tmp/settings
+	echo 1 >"$DEV/reset"
+	within 60 passes
+	is "$(settings)" "$(cat /tmp/settings)" "what the card and \`dcb\` say"
+	like "$(cat /tmp/settings)" '^trust dscp$' "a setting of them"
+	dcb app del dev "$(net_dev)" dscp-prio 10:4
+	dcb pfc set dev "$(net_dev)" prio-pfc all:off
+	dcb maxrate set dev "$(net_dev)" tc-maxrate all:0
+	within 60 passes
+}
+settings() {
+	for name in trust classes groups shares rates; do echo "$name $(card_says $name)"; done
+	host card 0 dump | sed -n 's/^vport: .* \(pfc rx .*\)/\1/p'
+	show ets prio-tc
+	show pfc prio-pfc
+	show app dscp-prio
+}
+
 test_no_complaints() {
 	is "$(net_complaints)" "" "kernel log here"
 	is "$(there_do net_complaints)" "" "kernel log there"
