@@ -190,6 +190,10 @@ pub(crate) struct Caps {
     pub(crate) log_max_pd: u8,
     /// log2 of the number of shared receive queues; 0 without.
     pub(crate) log_max_srq: u8,
+    /// log2 of the number of receive memory pools.
+    pub(crate) log_max_rmp: u8,
+    /// log2 of the number of XRC domains.
+    pub(crate) log_max_xrcd: u8,
     /// log2 of the receives of the largest one; at most 15.
     pub(crate) log_max_srq_size: u8,
     /// log2 of the number of multicast groups; 0 without.
@@ -216,8 +220,6 @@ pub(crate) struct Caps {
     pub(crate) cq_resize: bool,
     /// CQs can moderate their events.
     pub(crate) cq_moderation: bool,
-    /// CQs can ignore overruns.
-    pub(crate) cq_overrun_ignore: bool,
     /// QPs can keep datagrams to a group from coming back.
     pub(crate) block_multicast_loopback: bool,
     /// Memory windows work.
@@ -351,6 +353,15 @@ impl Caps {
         self.roce_addresses.saturating_sub(1)
     }
 
+    /// Shared receive queues at a time: those of protection domains are receive memory pools; 0 without.
+    /// Source: `create_srq_split` in ib/srq_cmd.c.
+    pub(crate) fn max_srq(&self) -> u32 {
+        match self.log_max_srq.min(self.log_max_rmp) {
+            0 => 0,
+            log => 1 << log,
+        }
+    }
+
     /// RoCE version 1 works too.
     pub(crate) fn roce_v1(&self) -> bool {
         self.roce_versions & 1 != 0
@@ -469,6 +480,8 @@ impl Caps {
             log_max_mkey: clamp8(at_least!(general, cmd_hca_cap.log_max_mkey, 1), 24),
             log_max_pd: clamp8(at_least!(general, cmd_hca_cap.log_max_pd, 1), 24),
             log_max_srq: clamp8(general.get(field!(cmd_hca_cap, log_max_srq)), 24),
+            log_max_rmp: clamp8(general.get(field!(cmd_hca_cap, log_max_rmp)), 24),
+            log_max_xrcd: clamp8(general.get(field!(cmd_hca_cap, log_max_xrcd)), 24),
             log_max_srq_size: clamp8(general.get(field!(cmd_hca_cap, log_max_srq_sz)), 15),
             log_max_multicast: clamp8(general.get(field!(cmd_hca_cap, log_max_mcg)), 24),
             max_multicast_qps: general.get32(field!(cmd_hca_cap, max_qp_mcg)),
@@ -482,7 +495,6 @@ impl Caps {
             log_max_sq: clamp8(general.get(field!(cmd_hca_cap, log_max_sq)), 24),
             cq_resize: general.flag(field!(cmd_hca_cap, cq_resize)),
             cq_moderation: general.flag(field!(cmd_hca_cap, cq_moderation)),
-            cq_overrun_ignore: general.flag(field!(cmd_hca_cap, cq_oi)),
             block_multicast_loopback: general.flag(field!(cmd_hca_cap, block_lb_mc)),
             memory_windows: general.flag(field!(cmd_hca_cap, imaicl)),
             xrc: general.flag(field!(cmd_hca_cap, xrc)),

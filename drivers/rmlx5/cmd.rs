@@ -21,6 +21,7 @@
 mod call;
 pub(crate) mod mailbox;
 pub(crate) mod queue;
+pub(crate) mod room;
 mod slot;
 
 use kernel::{
@@ -41,6 +42,7 @@ use mlx5_hw::{
     },
 };
 
+pub(crate) use call::MAX_LEN;
 pub(crate) use queue::Cmd;
 
 /// One command of the interface: one opcode, one type.
@@ -126,6 +128,14 @@ impl CmdError {
     /// Whether the device may still be working on it: what it was given must not be freed.
     pub(crate) fn in_doubt(&self) -> bool {
         matches!(self.cause, Cause::Timeout | Cause::Gone)
+    }
+
+    /// Whether the device has no more of what the command makes.
+    fn is_full(&self) -> bool {
+        match self.cause {
+            Cause::Status(code, _) => Status::from_code(code) == Some(Status::Limit),
+            _ => false,
+        }
     }
 }
 

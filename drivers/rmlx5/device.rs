@@ -47,6 +47,7 @@ use crate::{
         Card,
         Progress, //
     },
+    buf::PAGE,
     caps::Caps,
     census::{
         Counted,
@@ -54,6 +55,7 @@ use crate::{
     },
     cmd::{
         queue::Verdict,
+        room::Object,
         Cmd, //
     },
     dirs,
@@ -217,6 +219,7 @@ impl Device {
             .configure()?
             .initialise()?;
         let caps = ready.caps();
+        self.tell_rooms(&caps);
         let previous = {
             let mut current = self.current.lock();
             current.caps = Some(caps);
@@ -303,6 +306,25 @@ impl Device {
     /// Notes how far the device is.
     fn progress(&self, progress: Progress) {
         self.current.lock().progress = progress;
+    }
+
+    /// Tells the command queue how many objects the card has, for its lines.
+    fn tell_rooms(&self, caps: &Caps) {
+        // CAST: a BAR is far smaller than 16 TiB.
+        let uars = (self.bar.len() / PAGE as u64) as u32;
+        for (object, count) in [
+            (Object::Pd, 1 << caps.log_max_pd),
+            (Object::Uar, uars),
+            (Object::Mkey, 1 << caps.log_max_mkey),
+            (Object::Cq, 1 << caps.log_max_cq),
+            (Object::Qp, 1 << caps.log_max_qp),
+            (Object::Srq, caps.max_srq()),
+            (Object::Xrcd, 1 << caps.log_max_xrcd),
+            (Object::Group, 1 << caps.log_max_multicast),
+            (Object::Member, caps.max_multicast_qps),
+        ] {
+            self.cmd.rooms.set(object, count);
+        }
     }
 
     /// The capabilities of the current generation. `ENODEV` before the first one.

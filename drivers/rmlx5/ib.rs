@@ -99,6 +99,9 @@ use crate::{
 const VENDOR: u32 = 0x02c9;
 /// Bytes of a send WQE that count for scatter entries. Source: `mlx5_ib_query_device` in ib/main.c.
 const SEND_WQE_LIMIT: u32 = 512;
+/// Blocks of 64 bytes that a send of any kind may take, with one scatter entry and nothing inline. Source:
+/// `mlx5_ib_calc_max_qp_wr` in ib/main.c.
+const SEND_BLOCKS: u32 = 4;
 /// Bytes of a scatter entry.
 const DATA_SEGMENT: u32 = 16;
 /// Bytes of a send WQE before its scatter entries: control and remote address.
@@ -122,9 +125,13 @@ const DATA_SEGMENT_BYTES: u64 = 1 << 31;
 pub(crate) struct Limits {
     pub(crate) max_qp: u32,
     pub(crate) max_qp_wr: u32,
+    /// Blocks of a send queue, and receives of a queue.
+    pub(crate) most_wr: u32,
     pub(crate) max_cq: u32,
     pub(crate) max_cqe: u32,
     pub(crate) max_send_sge: u32,
+    /// What a send has room for that has nothing but scatter entries.
+    pub(crate) most_send_sge: u32,
     pub(crate) max_recv_sge: u32,
     pub(crate) max_msg_size: u32,
     pub(crate) max_dma_size: u64,
@@ -140,16 +147,15 @@ impl Limits {
         let max_msg_size = 1u32 << caps.log_max_message;
         Self {
             max_qp: 1 << caps.log_max_qp,
-            max_qp_wr: 1 << caps.log_max_qp_size,
+            max_qp_wr: (1 << caps.log_max_qp_size) / SEND_BLOCKS,
+            most_wr: 1 << caps.log_max_qp_size,
             max_cq: 1 << caps.log_max_cq,
             max_cqe: (1 << caps.log_max_cq_size) - 1,
             max_send_sge: send_wqe.saturating_sub(SEND_HEAD) / DATA_SEGMENT,
+            most_send_sge: u32::from(caps.max_send_wqe).saturating_sub(SEND_HEAD) / DATA_SEGMENT,
             max_recv_sge: u32::from(caps.max_receive_wqe) / DATA_SEGMENT,
             max_msg_size,
-            max_srq: match caps.log_max_srq {
-                0 => 0,
-                log => 1 << log,
-            },
+            max_srq: caps.max_srq(),
             // One stays free, so that an empty queue can be told from a full one.
             max_srq_wr: (1u32 << caps.log_max_srq_size).saturating_sub(1),
             max_srq_sge: u32::from(caps.max_receive_wqe).saturating_sub(SRQ_HEAD) / DATA_SEGMENT,
@@ -277,7 +283,11 @@ impl Driver for Verbs {
     const GROUP: Option<&'static Group<DataOf<Self>>> = Some(&knobs::GROUP);
     const NAMED_GROUPS: Groups<DataOf<Self>> = &[Some(&knobs::RESOURCE), None];
 
-    fn query_device(data: &Data, _udata: Option<Udata<'_>>) -> Result<DeviceAttributes> {
+    fn query_device(data: &Data, udata: Option<Udata<'_>>) -> Result<DeviceAttributes> {
+        if let Some(udata) = udata {
+            // There is nothing to ask for.
+            let _: [u8; 0] = udata.request(0)?;
+        }
         let caps = data.device.caps()?;
         let limits = Limits::of(&caps, &data.device.pdev);
         let rev = data.device.iseg.fw_rev();

@@ -11,6 +11,7 @@ use kernel_ext::rdma::Umem;
 use mlx5_hw::{
     field,
     field::{
+        bytes_of,
         Mut,
         Ref, //
     },
@@ -32,7 +33,8 @@ use crate::{
     cmd::{
         Cmd,
         CmdError,
-        Command, //
+        Command,
+        MAX_LEN, //
     },
     pd::Pd,
     plain_command, //
@@ -91,6 +93,8 @@ impl Pages<'_> {
 
 /// A translation entry may be read and written. Source: `MLX5_MTT_PRESENT...`, low bits of an MTT.
 const MTT_READ_WRITE: u8 = 3;
+/// Most pages of a region: their list has to fit a command, in 16-byte units.
+pub(crate) const MOST_PAGES: usize = (MAX_LEN - bytes_of::<ifc::create_mkey_in>()) / 16 * 2;
 /// Key for every QP of the domain.
 pub(crate) const ANY_QP: u32 = 0xff_ffff;
 
@@ -269,8 +273,7 @@ impl Mr {
     /// `page` bytes: a size that the memory said it has with `start`. The memory must outlive the
     /// key. `pd` is the number of a domain.
     ///
-    /// Sleeps. `ENOMEM` when there are no more keys, `E2BIG` when the list of pages is too long for a
-    /// command.
+    /// Sleeps. `ENOMEM` when there are no more keys, `E2BIG` when there are more than [`MOST_PAGES`].
     pub(crate) fn register(
         cmd: &Cmd,
         pd: u32,

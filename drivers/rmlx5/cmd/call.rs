@@ -63,13 +63,17 @@ const SLOT_TIMEOUT: Delta = Delta::from_secs(60);
 /// device is noticed within it.
 const LOOK: Delta = Delta::from_millis(100);
 /// Longest input or output, from the number of mailbox blocks.
-const MAX_LEN: usize = 2 << 20;
+pub(crate) const MAX_LEN: usize = 2 << 20;
 /// `type` of an entry: a command that came over PCIe. Source: `MLX5_PCI_CMD_XPORT` in core/cmd.c.
 const XPORT_PCI: u64 = 7;
 
 impl Cmd {
     /// Builds, sends, waits, checks delivery and status, parses.
     pub(super) fn run<C: Command>(&self, command: &C) -> Result<C::Output, Cause> {
+        // Before there is a list of that length: users choose it.
+        if in_len(command) > MAX_LEN || out_len(command) > MAX_LEN {
+            return Err(Cause::Input(E2BIG));
+        }
         let input = build(command)?;
         let mut output = KVVec::from_elem(0u8, out_len(command), GFP_KERNEL)
             .map_err(|_| Cause::Resources(ENOMEM))?;
@@ -96,9 +100,6 @@ impl Cmd {
     /// Sends `input`, waits, fills `output`.
     fn transact(&self, pages: bool, input: &[u8], output: &mut [u8]) -> Result<(), Cause> {
         self.alive()?;
-        if input.len() > MAX_LEN || output.len() > MAX_LEN {
-            return Err(Cause::Input(E2BIG));
-        }
         let vacant = if pages {
             &self.vacant_pages
         } else {
@@ -117,7 +118,7 @@ impl Cmd {
             self.alive()?;
         };
         let result = self
-            .issue(index, ticket, input, output.len())
+            .issue(pages, (index, ticket), input, output.len())
             .and_then(|()| self.wait(index, ticket))
             .and_then(|()| self.collect(index, output));
         self.release(index, ticket, pages);
@@ -141,13 +142,13 @@ impl Cmd {
     }
 
     /// Takes chains for both directions, with more memory if need be.
-    fn chains(&self, input: usize, output: usize) -> Result<(Chain, Chain), Cause> {
+    fn chains(&self, pages: bool, input: usize, output: usize) -> Result<(Chain, Chain), Cause> {
         // Each round adds an arena; their number is bounded.
         loop {
             {
                 let mut guard = self.inner.lock();
-                if let Some(first) = guard.free.take(input) {
-                    match guard.free.take(output) {
+                if let Some(first) = guard.free.take(input, pages) {
+                    match guard.free.take(output, pages) {
                         Some(second) => return Ok((first, second)),
                         None => guard.free.put(first),
                     }
@@ -172,12 +173,12 @@ impl Cmd {
     /// Prepares the entry and hands it to the device.
     fn issue(
         &self,
-        index: usize,
-        ticket: Ticket,
+        pages: bool,
+        (index, ticket): (usize, Ticket),
         input: &[u8],
         out_len: usize,
     ) -> Result<(), Cause> {
-        let (first, second) = self.chains(blocks_for(input.len()), blocks_for(out_len))?;
+        let (first, second) = self.chains(pages, blocks_for(input.len()), blocks_for(out_len))?;
         let lists = self
             .indexes(&first)
             .and_then(|list| Ok((list, self.indexes(&second)?)));

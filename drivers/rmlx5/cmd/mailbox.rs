@@ -30,13 +30,16 @@ const STRIDE: usize = 1024;
 pub(crate) const DATA: usize = 512;
 /// Blocks of one arena.
 const ARENA_BLOCKS: usize = 64;
-/// Arenas at most: inputs of up to 2 MiB.
-const ARENAS: usize = 64;
+/// Arenas at most: an input of 2 MiB, and one more for its answer and for a page command beside it.
+const ARENAS: usize = 64 + 1;
+/// Blocks of the longest page command, input and output. Others leave as many free: the device may want
+/// pages for the command that has all the rest.
+const PAGE_BLOCKS: usize = 2 * blocks_for(16 + 8 * super::queue::PAGES_PER_COMMAND);
 /// End of a list.
 const NIL: u16 = u16::MAX;
 
 /// Blocks needed for `len` bytes of which the first 16 travel in the entry.
-pub(crate) fn blocks_for(len: usize) -> usize {
+pub(crate) const fn blocks_for(len: usize) -> usize {
     len.saturating_sub(16).div_ceil(DATA)
 }
 
@@ -82,9 +85,10 @@ impl Free {
         })
     }
 
-    /// Takes `blocks` blocks, or none.
-    pub(crate) fn take(&mut self, blocks: usize) -> Option<Chain> {
-        if blocks > self.count {
+    /// Takes `blocks` blocks, or none. `pages`: for a page command.
+    pub(crate) fn take(&mut self, blocks: usize, pages: bool) -> Option<Chain> {
+        let kept = if pages { 0 } else { PAGE_BLOCKS };
+        if blocks.saturating_add(kept) > self.count {
             return None;
         }
         let head = self.head;
@@ -97,7 +101,7 @@ impl Free {
             *link = NIL;
         }
         self.count -= blocks;
-        // CAST: at most 4096 blocks exist.
+        // CAST: at most 4160 blocks exist.
         Some(Chain {
             head: if blocks == 0 { NIL } else { head },
             blocks: blocks as u16,
@@ -132,7 +136,7 @@ impl Free {
     /// Adds the blocks of arena `number`.
     fn add_arena(&mut self, number: usize) {
         for block in number * ARENA_BLOCKS..(number + 1) * ARENA_BLOCKS {
-            // CAST: at most 4096 blocks exist.
+            // CAST: at most 4160 blocks exist.
             self.put(Chain {
                 head: block as u16,
                 blocks: 1,
@@ -206,7 +210,7 @@ impl Memory {
             }
             rest = tail;
             let next = self.address(blocks.get(number + 1).copied())?;
-            // CAST: at most 4096 blocks exist.
+            // CAST: at most 4160 blocks exist.
             let fits = put(&mut image, wire!(mlx5_cmd_prot_block, next), next)
                 && put(
                     &mut image,

@@ -39,6 +39,7 @@ use super::{
         Free,
         Memory, //
     },
+    room::Rooms,
     slot::{
         Finish,
         Slot,
@@ -178,6 +179,7 @@ pub(crate) struct Cmd {
     pub(super) verdict: Atomic<u32>,
     pub(super) bound_ms: Atomic<u64>,
     pub(super) limit: Limit,
+    pub(crate) rooms: Rooms,
     pub(crate) stats: Stats,
 }
 
@@ -217,6 +219,7 @@ impl Cmd {
                 verdict: Atomic::new(Verdict::Dead.code()),
                 bound_ms: Atomic::new(60_000),
                 limit: Limit::default(),
+                rooms: Rooms::default(),
                 stats: Stats::default(),
             }),
             GFP_KERNEL,
@@ -366,13 +369,20 @@ impl Cmd {
     /// Fails at once when the device generation is over. A command that the device refuses, and
     /// every command that gets no answer, is logged here, once.
     pub(crate) fn exec<C: Command>(&self, command: &C) -> Result<C::Output, CmdError> {
-        let result = self.exec_quiet(command);
-        if let Err(error) = &result {
-            if error.cause != Cause::Dead && self.limit.allows() {
-                dev_warn!(self.pdev, "command failed: {}\n", error);
-            }
+        self.exec_quiet(command)
+            .inspect_err(|error| self.complain(error))
+    }
+
+    /// A full card is told in terms of its objects.
+    fn complain(&self, error: &CmdError) {
+        if error.cause == Cause::Dead || !self.limit.allows() {
+            return;
         }
-        result
+        let full = error.is_full().then(|| self.rooms.full(error.opcode));
+        match full.flatten() {
+            Some(full) => dev_warn!(self.pdev, "{}\n", full),
+            None => dev_warn!(self.pdev, "command failed: {}\n", error),
+        }
     }
 
     /// As [`Cmd::exec`] for commands whose refusal is an expected answer: not logged.

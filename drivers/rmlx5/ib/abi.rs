@@ -56,30 +56,36 @@ pub(super) struct OpenContext {
 }
 
 impl OpenContext {
-    /// `EINVAL` for raw command access (DEVX), which libmlx5 then does without.
+    /// `EINVAL` for raw command access (DEVX), which libmlx5 then does without, and for registers that make no
+    /// sense; `EOPNOTSUPP` for what is not known, `ENOMEM` for too many registers. Source:
+    /// `mlx5_ib_alloc_ucontext` and `calc_total_bfregs` in ib/main.c.
     pub(super) fn parse(udata: &Udata<'_>) -> Result<Self> {
         use raw::mlx5_ib_alloc_ucontext_req as Old;
         use raw::mlx5_ib_alloc_ucontext_req_v2 as New;
         let request: [u8; size_of::<New>()] = udata.request(size_of::<Old>())?;
         let read = |member| get::<New>(&request, member);
         // CAST, below: no member is wider.
-        if read(wire!(mlx5_ib_alloc_ucontext_req_v2, flags)) != 0
+        let flags = read(wire!(mlx5_ib_alloc_ucontext_req_v2, flags)) as u32;
+        if flags & !raw::MLX5_IB_ALLOC_UCTX_DEVX != 0
             || read(wire!(mlx5_ib_alloc_ucontext_req_v2, comp_mask)) != 0
             || read(wire!(mlx5_ib_alloc_ucontext_req_v2, reserved0)) != 0
             || read(wire!(mlx5_ib_alloc_ucontext_req_v2, reserved1)) != 0
             || read(wire!(mlx5_ib_alloc_ucontext_req_v2, reserved2)) != 0
         {
+            return Err(EOPNOTSUPP);
+        }
+        if flags != 0 {
             return Err(EINVAL);
         }
         let wanted = read(wire!(mlx5_ib_alloc_ucontext_req_v2, total_num_bfregs)) as u32;
         let exclusive = read(wire!(mlx5_ib_alloc_ucontext_req_v2, num_low_latency_bfregs)) as u32;
-        if wanted == 0 || wanted > MAX_REGISTERS {
-            return Err(EINVAL);
-        }
-        let registers = wanted.next_multiple_of(REGISTERS_PER_PAGE);
         // The first one is nobody's own.
-        if exclusive >= registers {
-            return Err(EINVAL);
+        let registers = wanted
+            .checked_next_multiple_of(REGISTERS_PER_PAGE)
+            .filter(|registers| exclusive < *registers)
+            .ok_or(EINVAL)?;
+        if registers > MAX_REGISTERS {
+            return Err(ENOMEM);
         }
         Ok(Self {
             registers,

@@ -34,7 +34,10 @@ use super::{
     Verbs, //
 };
 use crate::{
-    buf::user::UserBuf,
+    buf::{
+        user::UserBuf,
+        PAGE, //
+    },
     cq::{
         self,
         query::{
@@ -175,6 +178,16 @@ pub(super) fn log_entries(data: &Data, wanted: u32) -> Result<u8> {
         .trailing_zeros() as u8)
 }
 
+/// The buffer of a CQ. `EINVAL` unless it begins with a page. Source: `create_cq_user` in ib/cq.c, which
+/// leaves no offset either.
+fn buffer(umem: Umem) -> Result<UserBuf> {
+    // CAST: a page is 4 KiB.
+    if umem.start() % PAGE as u64 != 0 {
+        return Err(EINVAL);
+    }
+    UserBuf::new(umem)
+}
+
 /// Makes a CQ.
 pub(super) fn create(
     data: &Data,
@@ -184,6 +197,10 @@ pub(super) fn create(
     let user = new.context()?;
     let home = user.payload().home()?.clone();
     let log = log_entries(data, new.entries())?;
+    if new.has_unknown_flags() {
+        data.complain(fmt!("CQ: flags {:#x} are not supported", new.flags()));
+        return Err(EOPNOTSUPP);
+    }
     let request = abi::CreateCq::parse(udata)?;
     let vector = new.vector() as usize;
     let eq = data.device.comp_eq(vector).ok_or(EINVAL)?;
@@ -191,11 +208,12 @@ pub(super) fn create(
         uar: user.payload().uar_for_cq(request.uar)?,
         eqn: eq.eq.number().ok_or(EIO)?,
         long: request.long,
-        ignore_overrun: new.ignores_overrun() && data.device.caps()?.cq_overrun_ignore,
+        // Source: `mlx5_ib_create_user_cq`, which does not ask for the capability either.
+        ignore_overrun: new.ignores_overrun(),
     };
     // CAST: `usize` has 64 bits here.
     let bytes = (if request.long { 128usize } else { 64 }) << log;
-    let buf = UserBuf::new(Umem::pin_cq(user, udata, request.buffers.queue, bytes)?)?;
+    let buf = buffer(Umem::pin_cq(user, udata, request.buffers.queue, bytes)?)?;
     let record = context::record(user, request.buffers.record)?;
     let queue = UserCq::create(&data.device.cmd, &config, log, buf, record)?;
     let number = queue.number();
@@ -250,7 +268,7 @@ pub(super) fn resize(
         return Err(EINVAL);
     }
     let bytes = queue.entry_bytes() << log;
-    let buf = UserBuf::new(Umem::pin(user, address, bytes, Access::LOCAL_WRITE)?)?;
+    let buf = buffer(Umem::pin(user, address, bytes, Access::LOCAL_WRITE)?)?;
     queue.resize(&data.device.cmd, log, buf)?;
     cq.set_entries((1u32 << log).saturating_sub(1));
     Ok(())

@@ -32,13 +32,14 @@ use crate::{
 
 /// Page sizes that a key can have: 4 KiB to 2 GiB.
 const PAGE_SIZES: usize = 0xffff_f000;
-/// What a region can allow. Addresses may count from anywhere.
+/// What a region can allow. Addresses may count from anywhere; that pages are huge is seen without being told.
 const KNOWN: Access = Access::LOCAL_WRITE
     .or(Access::REMOTE_WRITE)
     .or(Access::REMOTE_READ)
     .or(Access::REMOTE_ATOMIC)
     .or(Access::WINDOW_BIND)
-    .or(Access::ZERO_BASED);
+    .or(Access::ZERO_BASED)
+    .or(Access::HUGE_PAGES);
 
 /// The free byte of the next key: keys of regions that are gone stay invalid for long.
 static NEXT_BYTE: Atomic<u32> = Atomic::new(0);
@@ -147,6 +148,15 @@ pub(super) fn permissions(access: Access) -> mr::Access {
 /// Makes a key for `memory`.
 fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<Region> {
     let home = new.context().payload().home()?.clone();
+    let pages = memory.umem.count(memory.page);
+    if pages > mr::MOST_PAGES {
+        data.complain(fmt!(
+            "MR: {pages} pages of {} bytes, the limit is {}",
+            memory.page,
+            mr::MOST_PAGES
+        ));
+        return Err(ENOMEM);
+    }
     let key = mr::Mr::register(
         &data.device.cmd,
         new.pd().payload().number()?,
@@ -158,19 +168,10 @@ fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<
     let key = match key {
         Ok(key) => key,
         Err(error) => {
-            let errno = Error::from(error);
-            if errno == E2BIG {
-                data.complain(fmt!(
-                    "MR: {} pages of {} bytes are too many for one command",
-                    memory.umem.count(memory.page),
-                    memory.page
-                ));
-                return Err(ENOMEM);
-            }
             if error.in_doubt() {
                 core::mem::forget(memory);
             }
-            return Err(errno);
+            return Err(error.into());
         }
     };
     new.set_keys(key.key(), key.key());

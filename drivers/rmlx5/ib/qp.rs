@@ -198,13 +198,14 @@ impl Drop for Pair {
     }
 }
 
-/// Checks what the user wants against the limits of the device.
+/// Checks what the user wants against the limits of the device. More than the attributes say may do, of short
+/// requests; whoever lays out the queue knows.
 pub(super) fn check_caps(data: &Data, caps: &QpCaps) -> Result {
     let limits = data.limits()?;
     for (what, wanted, most) in [
-        ("sends", caps.send_wr, limits.max_qp_wr),
-        ("receives", caps.recv_wr, limits.max_qp_wr),
-        ("entries of a send", caps.send_sge, limits.max_send_sge),
+        ("sends", caps.send_wr, limits.most_wr),
+        ("receives", caps.recv_wr, limits.most_wr),
+        ("entries of a send", caps.send_sge, limits.most_send_sge),
         ("entries of a receive", caps.recv_sge, limits.max_recv_sge),
     ] {
         if wanted > most {
@@ -292,7 +293,7 @@ pub(super) fn create(
             "QP: create flags {:#x} are not supported",
             new.create_flags()
         ));
-        return Err(EINVAL);
+        return Err(EOPNOTSUPP);
     }
     let wanted = new.caps();
     check_caps(data, &wanted)?;

@@ -80,7 +80,6 @@ pub(super) fn create(
 ) -> Result<Shared> {
     let user = new.context();
     let home = user.payload().home()?.clone();
-    let caps = data.device.caps()?;
     let xrc = match new.kind() {
         SrqKind::Basic => None,
         SrqKind::Xrc { xrcd, cq } => Some((xrcd.payload().number()?, cq.payload().number())),
@@ -89,11 +88,11 @@ pub(super) fn create(
             return Err(EOPNOTSUPP);
         }
     };
-    if caps.log_max_srq == 0 {
+    let limits = data.limits()?;
+    if limits.max_srq == 0 {
         return Err(EOPNOTSUPP);
     }
     let wanted = new.attributes();
-    let limits = data.limits()?;
     if wanted.max_wr == 0
         || wanted.max_wr > limits.max_srq_wr
         || wanted.max_sge > limits.max_srq_sge

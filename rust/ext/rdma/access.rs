@@ -41,6 +41,8 @@ flags! {
     ZERO_BASED, zero_based = ib_access_flags_IB_ZERO_BASED;
     /// Pages are not pinned.
     ON_DEMAND, on_demand = ib_access_flags_IB_ACCESS_ON_DEMAND;
+    /// The memory is in huge pages.
+    HUGE_PAGES, huge_pages = ib_access_flags_IB_ACCESS_HUGETLB;
     /// PCIe writes may overtake each other.
     RELAXED_ORDERING, relaxed_ordering = ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
 }

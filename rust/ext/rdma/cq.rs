@@ -106,6 +106,15 @@ impl<'a, D: UserVerbs> NewCq<'a, D> {
         self.flags() & bindings::ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN != 0
     }
 
+    /// Whether there are flags that this interface does not know.
+    pub fn has_unknown_flags(&self) -> bool {
+        use bindings::{
+            ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN as IGNORE_OVERRUN,
+            ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION as TIME_STAMPS,
+        };
+        self.flags() & !(IGNORE_OVERRUN | TIME_STAMPS) != 0
+    }
+
     /// Flags, for those that have no function here and for log lines.
     pub fn flags(&self) -> u32 {
         // SAFETY: By the type invariant.
