@@ -11,6 +11,9 @@
 suite_setup() {
 	core_setup
 	verbs_up $here
+	# What the driver makes once, when it is first needed, is there from now on.
+	works
+	python3 verbs_limits.py once "$(stock_ibdev)"
 	card_and_driver >/tmp/objects
 }
 suite_teardown() { :; }
@@ -28,6 +31,41 @@ as_before() (
 	[ -z "$left" ] || fail "left over: $left"
 )
 
+# The driver's own QPs work, and nothing has been broken beside them.
+works() {
+	alive
+	works_before=$(cat "$(IB)/num_qps")
+	echo 2 >"$(IB)/num_qps"
+	start rounds=2 sizes=64
+	finish 60
+	complete 2 2
+	echo "$works_before" >"$(IB)/num_qps"
+}
+
+# wrong COLUMN: each verdict on requests with one thing wrong; the table has what is right.
+wrong() {
+	for wrong_part in verbs_wrong verbs_shapes; do
+		python3 $wrong_part.py "$(stock_ibdev)" || { echo "$wrong_part ended early"; break; }
+	done >"/tmp/wrong.$1" 2>&1
+	awk -v column="$1" '!/^#/ && NF { print $1, column == "rmlx5" && $3 ~ /^[^#]/ ? $3 : $2 }' verbs-wrong.table >/tmp/right
+	diff /tmp/right "/tmp/wrong.$1" || fail "verdicts (>) differ from those of verbs-wrong.table (<) for $1"
+}
+
+# storm COUNT: processes that use the device; calm kills them. What they said is in /tmp/storm.
+storm() {
+	rm -f /tmp/stop
+	mkfifo /tmp/stop
+	python3 verbs_storm.py storm "$(stock_ibdev)" $here "$1" </tmp/stop >/tmp/storm 2>&1 &
+	storm_pid=$!
+	exec 9>/tmp/stop
+	within 200 grep -Eq 'running|failed' /tmp/storm || fail "they do not run: $(cat /tmp/storm)"
+	unlike "$(cat /tmp/storm)" failed "what they said"
+}
+calm() {
+	exec 9>&-
+	wait $storm_pid || fail "a process complains: $(cat /tmp/storm)"
+}
+
 test_limits() {
 	python3 verbs_limits.py kernel "$(stock_ibdev)" $here || fail "limits"
 	as_before
@@ -39,14 +77,53 @@ test_limits_of_the_library() {
 	as_before
 }
 
-# The same on the stock driver, which is the judge.
+test_wrong() {
+	wrong rmlx5
+	as_before
+}
+
+# SEED=N makes other calls.
+test_random() {
+	python3 verbs_random.py "$(stock_ibdev)" "${SEED:-1}" "${CALLS:-150}" || fail "seed ${SEED:-1}"
+	as_before
+	works
+}
+
+test_fork_in_mid_traffic() {
+	python3 verbs_storm.py fork "$(stock_ibdev)" $here || fail "fork"
+	as_before
+}
+
+test_64_processes_killed() {
+	storm 64
+	calm
+	as_before
+	works
+}
+
+test_unbind_under_traffic() {
+	storm 12
+	echo "$BDF" >"$DEV/driver/unbind"
+	is "$(stock_ibdev)" "" "RDMA devices after unbind"
+	calm
+	echo "$BDF" >"$PCI/drivers/rmlx5/bind"
+	verbs_up $here
+	works
+	python3 verbs_limits.py once "$(stock_ibdev)"
+	within 60 as_before
+}
+
+# The same limits and requests on the stock driver, which is the judge.
 test_stock() {
 	unload
 	unlike "$(dmesg)" 'leak:' "kernel log"
 	VERBS_DRIVER=mlx5_ib
 	verbs_up $here
+	bad=
 	python3 verbs_limits.py library "$(stock_ibdev)" >/tmp/limits.stock || fail "it ended early: $(cat /tmp/limits.stock)"
-	diff /tmp/limits.rmlx5 /tmp/limits.stock || fail "limits (<) are not those of the stock driver (>)"
+	diff /tmp/limits.rmlx5 /tmp/limits.stock || bad="limits (<) are not those of the stock driver (>)"
+	(wrong mlx5_ib) || bad="$bad verdicts"
+	[ -z "$bad" ] || fail "$bad"
 }
 
 ktap_main "$@"
