@@ -256,8 +256,12 @@ pub(crate) struct Caps {
     pub(crate) classes: u8,
     /// log2 of the entries of the largest Ethernet work queue.
     pub(crate) log_max_wq: u8,
-    /// log2 of the entries of the largest RQT.
+    /// log2 of the entries of the largest RQT; at most 13.
     pub(crate) log_max_rqt: u8,
+    /// log2 of the number of RQTs; at most 24.
+    pub(crate) log_max_rqts: u8,
+    /// log2 of the number of RQs; at most 24.
+    pub(crate) log_max_rqs: u8,
     /// Unicast addresses that the vport keeps.
     pub(crate) max_unicast: u32,
     /// Groups that the vport keeps.
@@ -520,7 +524,9 @@ impl Caps {
                 && general.flag(field!(cmd_hca_cap, nic_flow_table)),
             classes: traffic_classes(general),
             log_max_wq: clamp8(general.get(field!(cmd_hca_cap, log_max_wq_sz)), 13),
-            log_max_rqt: clamp8(general.get(field!(cmd_hca_cap, log_max_rqt_size)), 8),
+            log_max_rqt: clamp8(general.get(field!(cmd_hca_cap, log_max_rqt_size)), 13),
+            log_max_rqts: clamp8(general.get(field!(cmd_hca_cap, log_max_rqt)), 24),
+            log_max_rqs: clamp8(general.get(field!(cmd_hca_cap, log_max_rq)), 24),
             max_unicast: 1
                 << clamp8(
                     general.get(field!(cmd_hca_cap, log_max_current_uc_list)),

@@ -29,7 +29,10 @@ use crate::{
     debugfs::Stats,
     device::Device,
     ib,
-    net,
+    net::{
+        self,
+        entrance::Entrance, //
+    },
     pci::{
         self,
         Tuning, //
@@ -88,8 +91,9 @@ impl Rmlx5 {
             device.health.start(device.clone());
             let channels = Channels::attach(&device, crate::num_qps(), crate::cq_size())?;
             let identity = Port::query(&device.cmd)?;
-            let netdev = net::Face::attach(&device, &identity)?;
-            ib::Face::attach(&device, identity, &channels, netdev)
+            let entrance = Entrance::new()?;
+            let netdev = net::Face::attach(&device, &identity, &entrance)?;
+            ib::Face::attach(&device, identity, &channels, netdev, &entrance)
         });
         if let Err(error) = started {
             device.close();

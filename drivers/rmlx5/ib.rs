@@ -14,16 +14,19 @@ mod context;
 mod counters;
 mod cq;
 mod events;
+mod flow;
 mod gids;
 mod knobs;
 pub(crate) mod kverbs;
 mod mr;
 mod qp;
+mod queue;
 mod resource;
 mod revoke;
 mod srq;
 mod verbs;
 mod window;
+mod wq;
 mod xrcd;
 
 use core::fmt;
@@ -80,6 +83,7 @@ use crate::{
     device::Device,
     home::Home,
     limit::Limit,
+    net::entrance::Entrance,
     pd::Pd,
     port::{
         path_mtu,
@@ -199,6 +203,8 @@ pub(crate) struct Data {
     /// What is shown of the port and of the device.
     port_counters: Counters,
     device_counters: Counters,
+    /// Where frames come in, for rules of users.
+    entrance: Arc<Entrance>,
     /// Lines about what users may not have.
     complaints: Limit,
 }
@@ -320,6 +326,16 @@ impl Driver for Verbs {
                 .saturating_mul(1 << caps.log_max_responder_depth),
             atomic: caps.atomic && caps.atomic_host_order,
             device_cap_flags: cap_flags(&caps),
+            max_receive_wqs: if caps.ethernet {
+                1 << caps.log_max_rqs
+            } else {
+                0
+            },
+            max_wq_tables: if caps.ethernet {
+                (1 << caps.log_max_rqts, 1 << caps.log_max_rqt)
+            } else {
+                (0, 0)
+            },
             max_fast_reg_page_list_len: kverbs::mr::MOST_PAGES,
             max_srq: limits.max_srq,
             max_srq_wr: limits.max_srq_wr,
@@ -466,6 +482,7 @@ impl Face {
         identity: Identity,
         channels: &Arc<Channels>,
         netdev: Option<DeviceRef>,
+        entrance: &Arc<Entrance>,
     ) -> Result {
         let caps = device.caps()?;
         let vectors = device.eqs().map_or(1, |eqs| eqs.completions().len());
@@ -498,6 +515,7 @@ impl Face {
             lives: lives.clone(),
             port_counters: Counters::of_port(&caps)?,
             device_counters: Counters::of_device()?,
+            entrance: entrance.clone(),
             complaints: Limit::default(),
         };
         // The core fills the table while it registers the device; the card hears of it when this joins.

@@ -16,6 +16,7 @@
 //! | [`rx`], [`layout`] | receive rings, and how frames lie in their memory |
 //! | [`slot`] | where the interface keeps the posting end of a transmit ring and counts, open or not |
 //! | [`channel`] | one completion vector's rings, polled together |
+//! | [`entrance`] | who gets a frame first: users' rules, then the interface |
 //! | [`rqt`], [`tir`], [`flow`], [`steering`], [`vlans`] | which packet comes to which ring |
 //! | [`sink`] | where a closed interface's tables lead to |
 //! | [`qos`], [`dcb`] | how the port treats priorities, and what `dcb` asks |
@@ -33,16 +34,17 @@
 //! | RQT | table of RQs that a hash picks from |
 //!
 //! Lock order: 1. the PCI core's device lock, 2. the RTNL, 3. the face's registration, 4. a channel's ends of its rings
-//! (softirqs off), 5. a queue's transmit lock.
+//! (softirqs off), 5. a queue's transmit lock. The entrance's lock comes after the RTNL, and nothing comes after it.
 
-mod base;
+pub(crate) mod base;
 mod caps;
 mod channel;
 mod cq;
 mod cqe;
 mod dcb;
+pub(crate) mod entrance;
 mod face;
-mod flow;
+pub(crate) mod flow;
 mod footing;
 mod gauge;
 mod hash;
@@ -55,8 +57,8 @@ mod ppcnt;
 mod q_counter;
 mod qos;
 mod queue_stats;
-mod rq;
-mod rqt;
+pub(crate) mod rq;
+pub(crate) mod rqt;
 mod rx;
 mod selftest;
 mod sent;
@@ -64,7 +66,7 @@ mod sink;
 mod slot;
 mod sq;
 mod steering;
-mod tir;
+pub(crate) mod tir;
 mod tools;
 mod tx;
 mod vlans;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Commands of send queues that are not part of a QP: those of the network interface, and the one that
-//! tries write combining.
+//! Commands of send queues that are not part of a QP: those of the network interface, those of users' raw
+//! packets, and the one that tries write combining.
 //!
 //! Source: `mlx5e_create_sq`, `mlx5e_modify_sq` in core/en_main.c, `mlx5_wc_create_sq` in core/wc.c.
 
@@ -17,7 +17,7 @@ use mlx5_hw::{
 };
 
 use crate::{
-    buf::Buf,
+    buf::Memory,
     cmd::Command,
     plain_command,
     wq::SEND_WQE_BYTES, //
@@ -29,7 +29,7 @@ const INLINE_L2: u64 = 1;
 /// CREATE_SQ; the number of the queue, which is in RST.
 pub(crate) struct CreateSq<'a> {
     /// Its blocks.
-    pub(crate) buf: &'a Buf,
+    pub(crate) memory: Memory<'a>,
     /// log2 of their number.
     pub(crate) log: u8,
     pub(crate) pd: u32,
@@ -42,6 +42,8 @@ pub(crate) struct CreateSq<'a> {
     pub(crate) tis: Option<u32>,
     /// WQEs carry the Ethernet header.
     pub(crate) inline_mode: bool,
+    /// What CQEs name it by; 0 for who does not look.
+    pub(crate) user_index: u32,
 }
 
 impl Command for CreateSq<'_> {
@@ -51,13 +53,14 @@ impl Command for CreateSq<'_> {
     type Output = u32;
 
     fn in_tail(&self) -> usize {
-        self.buf.pages() * 8
+        self.memory.pages() * 8
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input.with(span!(create_sq_in, ctx), |sqc| {
             sqc.set_flag(field!(sqc, flush_in_error_en), true)
                 .set(field!(sqc, state), raw::MLX5_SQC_STATE_RST.into())
+                .set(field!(sqc, user_index), self.user_index.into())
                 .set(field!(sqc, cqn), self.cqn.into());
             if let Some(tis) = self.tis {
                 sqc.set(field!(sqc, tis_lst_sz), 1)
@@ -70,12 +73,13 @@ impl Command for CreateSq<'_> {
                 wq.set(field!(wq, wq_type), raw::MLX5_WQ_TYPE_CYCLIC.into())
                     .set(field!(wq, pd), self.pd.into())
                     .set(field!(wq, uar_page), self.uar.into())
+                    .set(field!(wq, page_offset), self.memory.offset())
                     .set(field!(wq, dbr_addr), self.record)
                     .set(field!(wq, log_wq_stride), SEND_WQE_BYTES.ilog2().into())
                     .set(field!(wq, log_wq_sz), self.log.into());
             });
         });
-        self.buf
+        self.memory
             .write_pas(input.raw(span!(create_sq_in, ctx.wq.pas)))
     }
 

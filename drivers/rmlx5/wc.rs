@@ -39,7 +39,10 @@ use mlx5_hw::{
 };
 
 use crate::{
-    buf::Buf,
+    buf::{
+        Buf,
+        Memory, //
+    },
     caps::Caps,
     cmd::Cmd,
     cq::{
@@ -212,7 +215,7 @@ fn with_sq(
 ) -> Result<Answer> {
     let buf = Buf::new(place.dev, place.node, SEND_WQE_BYTES << LOG_BLOCKS)?;
     let created = place.cmd.exec(&CreateSq {
-        buf: &buf,
+        memory: Memory::Own(&buf),
         log: LOG_BLOCKS,
         pd: pd.number(),
         cqn: cq.number(),
@@ -220,6 +223,7 @@ fn with_sq(
         record: records.address(Record::Qp),
         tis: None,
         inline_mode: false,
+        user_index: 0,
     });
     let sqn = match created {
         Ok(sqn) => sqn,

@@ -8,8 +8,8 @@
 //!   files stay open and answer `EIO`), attribute functions have returned.
 //! - The core allocates and frees the memory of contexts, protection domains and other objects; the
 //!   driver's part lives behind the core's, is initialised in place by the create function and
-//!   dropped by the destroy function. See [`object`]. Memory regions are the exception: their memory
-//!   is allocated here, which a driver does not notice.
+//!   dropped by the destroy function. See [`object`]. Memory regions, work queues and flow rules are the exception: their
+//!   memory is allocated here, which a driver does not notice.
 //! - What a device tells of an object goes through a [`Notifier`], which may outlive the object.
 //! - [`Umem`] owns pinned memory of a process.
 //!
@@ -29,6 +29,7 @@ pub mod cq;
 pub mod details;
 pub mod device;
 pub mod event;
+pub mod flow;
 pub mod gid;
 pub mod kverbs;
 pub mod mmap;
@@ -42,6 +43,7 @@ pub mod srq;
 pub mod udata;
 pub mod umem;
 pub mod verbs;
+pub mod wq;
 pub mod xrcd;
 
 pub use access::Access;
@@ -52,16 +54,20 @@ pub use cq::{Cq, NewCq};
 pub use details::Details;
 pub use device::{Config, DataOf, Driver, DriverId, Name, Registration};
 pub use event::PortEvent;
+pub use flow::{
+    EthernetFields, Filter, FlowKind, FlowSpec, Ipv4Fields, Ipv6Fields, NewFlow, PortFields,
+};
 pub use gid::{Gid, GidKind, GidKinds};
 pub use kverbs::KernelVerbs;
 pub use mmap::{Cache, Vma};
 pub use mr::{Mr, NewMr, Reregister};
 pub use mw::{NewWindow, WindowKind};
-pub use notify::{CqNotifier, Notifier, QpEvent, QpNotifier, SrqEvent, SrqNotifier};
+pub use notify::{CqNotifier, Notifier, QpEvent, QpNotifier, SrqEvent, SrqNotifier, WqNotifier};
 pub use object::{Context, Pd};
 pub use qp::{NewQp, NewXrcTarget, Qp, QpCaps, QpChange, QpKind, QpReport, QpState};
 pub use srq::{NewSrq, Srq, SrqAttributes, SrqChange, SrqKind};
 pub use udata::Udata;
 pub use umem::Umem;
 pub use verbs::UserVerbs;
+pub use wq::{NewWq, NewWqTable, Wq, WqChange, WqState, WqTable};
 pub use xrcd::Xrcd;

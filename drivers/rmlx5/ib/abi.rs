@@ -250,6 +250,8 @@ pub(super) fn parse_resize_cq(udata: &Udata<'_>) -> Result<(u64, bool)> {
 /// A QP that a library wants.
 pub(super) struct CreateQp {
     pub(super) buffers: Buffers,
+    /// The send queue of raw packets, which has a buffer of its own.
+    pub(super) raw_send: u64,
     /// WQEBBs of the send queue.
     pub(super) send_blocks: u32,
     /// WQEs of the receive queue.
@@ -286,6 +288,7 @@ impl CreateQp {
                 queue: read(wire!(mlx5_ib_create_qp, buf_addr)),
                 record: read(wire!(mlx5_ib_create_qp, db_addr)),
             },
+            raw_send: read(wire!(mlx5_ib_create_qp, __bindgen_anon_1.sq_buf_addr)),
             send_blocks: read(wire!(mlx5_ib_create_qp, sq_wqe_count)) as u32,
             receives: read(wire!(mlx5_ib_create_qp, rq_wqe_count)) as u32,
             receive_shift: read(wire!(mlx5_ib_create_qp, rq_wqe_shift)) as u32,
@@ -340,6 +343,155 @@ pub(super) fn parse_create_srq(udata: &Udata<'_>) -> Result<(Buffers, u32)> {
     };
     // CAST: 32 bits wide.
     Ok((buffers, read(wire!(mlx5_ib_create_srq, uidx)) as u32))
+}
+
+/// A receive work queue that a library wants.
+pub(super) struct CreateWq {
+    pub(super) buffers: Buffers,
+    /// WQEs.
+    pub(super) count: u32,
+    /// log2 of the bytes of a WQE.
+    pub(super) shift: u32,
+    /// What CQEs are to name the queue by.
+    pub(super) user_index: u32,
+}
+
+impl CreateWq {
+    /// `EOPNOTSUPP` for signatures and strides.
+    pub(super) fn parse(udata: &Udata<'_>) -> Result<Self> {
+        use raw::mlx5_ib_create_wq as Layout;
+        const MINIMUM: usize = wire!(mlx5_ib_create_wq, single_wqe_log_num_of_strides).offset();
+        let request: [u8; size_of::<Layout>()] = udata.request(MINIMUM)?;
+        let read = |member| get::<Layout>(&request, member);
+        if read(wire!(mlx5_ib_create_wq, comp_mask)) != 0
+            || read(wire!(mlx5_ib_create_wq, flags)) != 0
+        {
+            return Err(EOPNOTSUPP);
+        }
+        // CAST, below: members are 32 bits wide where it is used.
+        Ok(Self {
+            buffers: Buffers {
+                queue: read(wire!(mlx5_ib_create_wq, buf_addr)),
+                record: read(wire!(mlx5_ib_create_wq, db_addr)),
+            },
+            count: read(wire!(mlx5_ib_create_wq, rq_wqe_count)) as u32,
+            shift: read(wire!(mlx5_ib_create_wq, rq_wqe_shift)) as u32,
+            user_index: read(wire!(mlx5_ib_create_wq, user_index)) as u32,
+        })
+    }
+}
+
+/// Checks what a library sends along with a change of a work queue: a mask and a reserved word, both 0.
+pub(super) fn parse_modify_wq(udata: &Udata<'_>) -> Result {
+    const LENGTH: usize = size_of::<raw::mlx5_ib_modify_wq>();
+    let request: [u8; LENGTH] = udata.request(LENGTH)?;
+    match request.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => Err(EOPNOTSUPP),
+    }
+}
+
+/// Checks that a library sends nothing along. `EOPNOTSUPP` when it does.
+pub(super) fn parse_nothing(udata: &Udata<'_>) -> Result {
+    udata.request::<[u8; 0]>(0).map(|_| ())
+}
+
+/// Length of the answer to the creation of a work queue or of a table of them: its own length and a reserved
+/// word (`mlx5_ib_create_wq_resp`, `mlx5_ib_create_rwq_ind_tbl_resp`).
+const LENGTH_ANSWER: usize = 8;
+
+/// Checks that there is room for [`answer_length`], or for no answer.
+pub(super) fn check_length_answer(udata: &Udata<'_>) -> Result {
+    match udata.response_len() {
+        0 | LENGTH_ANSWER.. => Ok(()),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Says how long the answer is, if the library wants one: the length itself.
+pub(super) fn answer_length(udata: &mut Udata<'_>) -> Result {
+    if udata.response_len() == 0 {
+        return Ok(());
+    }
+    let mut bytes = [0u8; LENGTH_ANSWER];
+    if let Some(length) = bytes.first_chunk_mut::<4>() {
+        *length = 4u32.to_ne_bytes();
+    }
+    udata.respond_bytes(&bytes)
+}
+
+/// Fields of a packet that a library wants hashed. Source: `enum mlx5_rx_hash_fields`.
+pub(super) mod hash {
+    pub(in crate::ib) const SRC_IPV4: u32 = 1 << 0;
+    pub(in crate::ib) const DST_IPV4: u32 = 1 << 1;
+    pub(in crate::ib) const SRC_IPV6: u32 = 1 << 2;
+    pub(in crate::ib) const DST_IPV6: u32 = 1 << 3;
+    pub(in crate::ib) const SRC_PORT_TCP: u32 = 1 << 4;
+    pub(in crate::ib) const DST_PORT_TCP: u32 = 1 << 5;
+    pub(in crate::ib) const SRC_PORT_UDP: u32 = 1 << 6;
+    pub(in crate::ib) const DST_PORT_UDP: u32 = 1 << 7;
+}
+
+/// The Toeplitz hash. Source: `enum mlx5_rx_hash_function_flags`.
+const TOEPLITZ: u64 = 1;
+
+/// How a QP without queues spreads frames over a table.
+pub(super) struct CreateRss {
+    /// Of [`hash`]; not checked.
+    pub(super) fields: u64,
+    /// The key of the Toeplitz hash.
+    pub(super) key: [u8; 40],
+}
+
+impl CreateRss {
+    /// `EINVAL` for another length of the key and for flags, `EOPNOTSUPP` for another function.
+    pub(super) fn parse(udata: &Udata<'_>) -> Result<Self> {
+        use raw::mlx5_ib_create_qp_rss as Layout;
+        const KEY: usize = core::mem::offset_of!(Layout, rx_hash_key);
+        if udata.response_len() < size_of::<u32>() {
+            return Err(EINVAL);
+        }
+        let request: [u8; size_of::<Layout>()] = udata.request(size_of::<Layout>())?;
+        let read = |member| get::<Layout>(&request, member);
+        if read(wire!(mlx5_ib_create_qp_rss, flags)) != 0 {
+            return Err(EINVAL);
+        }
+        if read(wire!(mlx5_ib_create_qp_rss, comp_mask)) != 0
+            || read(wire!(mlx5_ib_create_qp_rss, rx_hash_function)) != TOEPLITZ
+        {
+            return Err(EOPNOTSUPP);
+        }
+        let key = request.get(KEY..).and_then(|bytes| bytes.first_chunk());
+        let key = *key.ok_or(EINVAL)?;
+        if read(wire!(mlx5_ib_create_qp_rss, rx_key_len)) != key.len() as u64 {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            fields: read(wire!(mlx5_ib_create_qp_rss, rx_hash_fields_mask)),
+            key,
+        })
+    }
+}
+
+/// Answers the creation of a QP that rings nothing.
+pub(super) fn answer_create_rss(udata: &mut Udata<'_>) -> Result {
+    udata.respond_bytes(&[0u8; size_of::<raw::mlx5_ib_create_qp_resp>()])
+}
+
+/// Checks what a library sends along with a flow rule: no data for counters. `EOPNOTSUPP` for some.
+pub(super) fn parse_create_flow(udata: &Udata<'_>) -> Result {
+    // Number of counters, and a reserved word (`mlx5_ib_create_flow`).
+    const HEAD: usize = 8;
+    match udata.request_len() {
+        0 => return Ok(()),
+        1..HEAD => return Err(EOPNOTSUPP),
+        _ => (),
+    }
+    let request: [u8; HEAD] = udata.request(HEAD)?;
+    match request.iter().take(4).all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => Err(EOPNOTSUPP),
+    }
 }
 
 /// How many pieces of memory a window is to have; 0: one. `EOPNOTSUPP` for what is reserved.

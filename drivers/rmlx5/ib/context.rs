@@ -38,6 +38,7 @@ use crate::{
         PAGE, //
     },
     home::Home,
+    net::base::TransportDomain,
     uar::UserUar, //
 };
 
@@ -50,6 +51,8 @@ pub(crate) struct UserContext {
     registers: Arc<Registers>,
     /// Pages with doorbell records.
     records: Arc<RecordPages>,
+    /// Of its QPs for Ethernet frames, from the first one on.
+    domain: Pin<KBox<Mutex<Option<Arc<TransportDomain>>>>>,
 }
 
 impl UserContext {
@@ -81,6 +84,7 @@ impl UserContext {
             uars,
             registers,
             records: RecordPages::new()?,
+            domain: KBox::pin_init(new_mutex!(None), GFP_KERNEL)?,
         })
     }
 
@@ -111,6 +115,17 @@ impl UserContext {
             .any(|uar| uar.index() == index)
             .then_some(index)
             .ok_or(EINVAL)
+    }
+
+    /// Its transport domain: TIRs of it do not take what its own send queues send. Sleeps.
+    pub(super) fn transport_domain(&self) -> Result<Arc<TransportDomain>> {
+        let mut domain = self.domain.lock();
+        if let Some(domain) = domain.as_ref() {
+            return Ok(domain.clone());
+        }
+        let made = Arc::new(TransportDomain::new(&self.home)?, GFP_KERNEL)?;
+        *domain = Some(made.clone());
+        Ok(made)
     }
 
     /// Its doorbell registers.

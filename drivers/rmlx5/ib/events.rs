@@ -18,8 +18,11 @@ use kernel_ext::rdma::{
     QpEvent as Told,
     QpNotifier,
     SrqEvent as SrqTold,
-    SrqNotifier, //
+    SrqNotifier,
+    WqNotifier, //
 };
+
+use mlx5_hw::raw;
 
 use crate::event::{
     Event,
@@ -28,6 +31,20 @@ use crate::event::{
     SrqEvent, //
 };
 
+/// What a number in an event of a queue is the number of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum QueueKind {
+    Qp = raw::MLX5_EVENT_QUEUE_TYPE_QP as u8,
+    Rq = raw::MLX5_EVENT_QUEUE_TYPE_RQ as u8,
+    Sq = raw::MLX5_EVENT_QUEUE_TYPE_SQ as u8,
+}
+
+/// The key of a queue in the table: kinds count by themselves, numbers have 24 bits.
+fn key(kind: u8, number: u32) -> u32 {
+    u32::from(kind) << 24 | number & 0xff_ffff
+}
+
 type Table<T> = SpinLockIrq<RBTree<u32, Arc<T>>>;
 
 /// The objects of users, by their numbers on the device.
@@ -35,10 +52,13 @@ type Table<T> = SpinLockIrq<RBTree<u32, Arc<T>>>;
 pub(crate) struct Events {
     #[pin]
     cqs: Table<CqNotifier>,
+    /// By [`key`]: a user's QP may be queues of other kinds.
     #[pin]
     qps: Table<QpNotifier>,
     #[pin]
     srqs: Table<SrqNotifier>,
+    #[pin]
+    wqs: Table<WqNotifier>,
 }
 
 fn remember<T>(table: &Table<T>, number: u32, notifier: Arc<T>) -> Result {
@@ -73,6 +93,7 @@ impl Events {
             cqs <- new_spinlock_irq!(RBTree::new()),
             qps <- new_spinlock_irq!(RBTree::new()),
             srqs <- new_spinlock_irq!(RBTree::new()),
+            wqs <- new_spinlock_irq!(RBTree::new()),
         })
     }
 
@@ -86,14 +107,19 @@ impl Events {
         forget(&self.cqs, number);
     }
 
-    /// Tells `notifier` of events of a QP.
-    pub(super) fn remember_qp(&self, number: u32, notifier: Arc<QpNotifier>) -> Result {
-        remember(&self.qps, number, notifier)
+    /// Tells `notifier` of events of a QP, or of a queue that is part of one.
+    pub(super) fn remember_qp(
+        &self,
+        kind: QueueKind,
+        number: u32,
+        notifier: Arc<QpNotifier>,
+    ) -> Result {
+        remember(&self.qps, key(kind as u8, number), notifier)
     }
 
     /// Does not any more.
-    pub(super) fn forget_qp(&self, number: u32) {
-        forget(&self.qps, number);
+    pub(super) fn forget_qp(&self, kind: QueueKind, number: u32) {
+        forget(&self.qps, key(kind as u8, number));
     }
 
     /// Tells `notifier` of events of an SRQ.
@@ -106,11 +132,22 @@ impl Events {
         forget(&self.srqs, number);
     }
 
+    /// Tells `notifier` of events of a work queue.
+    pub(super) fn remember_wq(&self, number: u32, notifier: Arc<WqNotifier>) -> Result {
+        remember(&self.wqs, number, notifier)
+    }
+
+    /// Does not any more.
+    pub(super) fn forget_wq(&self, number: u32) {
+        forget(&self.wqs, number);
+    }
+
     /// Forgets everybody: the numbers belong to a generation that is over.
     pub(super) fn forget_all(&self) {
         clear(&self.cqs);
         clear(&self.qps);
         clear(&self.srqs);
+        clear(&self.wqs);
     }
 }
 
@@ -118,11 +155,10 @@ impl Listener for Events {
     fn event(&self, event: Event) {
         match event {
             Event::CqError { cqn, .. } => tell(&self.cqs, cqn, CqNotifier::error),
-            // Queues of other kinds are not QPs.
             Event::Qp {
                 kind,
                 number,
-                queue: 0,
+                queue,
             } => {
                 let what = match kind {
                     QpEvent::PathMigrated => Told::PathMigrated,
@@ -134,7 +170,11 @@ impl Listener for Events {
                     QpEvent::AccessError => Told::AccessError,
                     QpEvent::LastWqe => Told::LastWqe,
                 };
-                tell(&self.qps, number, |qp| qp.event(what));
+                tell(&self.qps, key(queue, number), |qp| qp.event(what));
+                // An RQ is part of a QP, or a work queue.
+                if queue == QueueKind::Rq as u8 && kind == QpEvent::Catastrophic {
+                    tell(&self.wqs, number, WqNotifier::fatal);
+                }
             }
             Event::Srq { kind, number } => {
                 let what = match kind {

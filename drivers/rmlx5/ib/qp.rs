@@ -4,6 +4,8 @@
 mod ends;
 pub(super) mod modify;
 pub(super) mod query;
+mod raw;
+mod rss;
 pub(super) mod target;
 
 use kernel::{
@@ -24,12 +26,20 @@ use kernel_ext::rdma::{
     Udata, //
 };
 
-use self::ends::Ends;
+use self::{
+    ends::Ends,
+    modify::Move,
+    raw::RawQp,
+    rss::RssQp, //
+};
 use super::{
     abi,
     context,
     context::UserContext,
-    events::Events,
+    events::{
+        Events,
+        QueueKind, //
+    },
     kverbs::{
         Lives,
         Queues, //
@@ -83,7 +93,7 @@ pub(crate) struct Pair {
 /// What changes. The lock is held while a command for the QP is under way.
 struct Inner {
     /// `None` at the end only.
-    qp: Option<UserQp>,
+    qp: Option<Hardware>,
     /// As the driver knows it; the device may have gone to ERROR by itself.
     state: QpState,
     /// What the other end may do, and how many reads at a time it may have under way.
@@ -103,6 +113,25 @@ impl Inner {
             }),
             GFP_KERNEL,
         )
+    }
+}
+
+/// What is on the device.
+enum Hardware {
+    Qp(UserQp),
+    /// Queues for Ethernet frames.
+    Raw(RawQp),
+    /// A hash over queues.
+    Rss(RssQp),
+}
+
+impl Hardware {
+    /// The QP of the device. `EINVAL` for queues without one.
+    fn qp(&self) -> Result<&UserQp> {
+        match self {
+            Self::Qp(qp) => Ok(qp),
+            Self::Raw(_) | Self::Rss(_) => Err(EINVAL),
+        }
     }
 }
 
@@ -155,7 +184,7 @@ impl Pair {
 
     /// The QP of the kernel is there.
     pub(super) fn install(&mut self, qp: UserQp) {
-        self.inner.lock().qp = Some(qp);
+        self.inner.lock().qp = Some(Hardware::Qp(qp));
     }
 
     /// What the kernel posts to is there.
@@ -168,6 +197,20 @@ impl Pair {
         self.queues.as_ref()
     }
 
+    /// The generation that it belongs to.
+    pub(super) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// Where rules lead frames to. `EINVAL` for a QP that takes none.
+    pub(super) fn tir(&self) -> Result<u32> {
+        match self.inner.lock().qp.as_ref().ok_or(EIO)? {
+            Hardware::Raw(raw) => raw.tir(),
+            Hardware::Rss(rss) => Ok(rss.tir()),
+            Hardware::Qp(_) => Err(EINVAL),
+        }
+    }
+
     /// WQEBBs of the send queue and receives of the receive queue.
     pub(super) fn sizes(&self) -> (u32, u32) {
         (self.send_blocks, self.caps.recv_wr)
@@ -177,17 +220,27 @@ impl Pair {
     pub(super) fn look(&self) -> Option<Snapshot> {
         let inner = self.inner.lock();
         let qp = inner.qp.as_ref().filter(|_| self.home.is_current())?;
-        qp.query(self.home.cmd()).ok()
+        qp.qp().ok()?.query(self.home.cmd()).ok()
     }
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        let qp = self.inner.lock().qp.take();
-        // A QP of an earlier generation is gone already, and its number may be another's.
-        if let Some(qp) = qp.filter(|_| self.home.is_current()) {
-            self.events.forget_qp(qp.number());
-            qp.destroy(self.home.cmd());
+        let hardware = self.inner.lock().qp.take();
+        // What is of an earlier generation is gone already, and its numbers may be others'.
+        let is_current = self.home.is_current();
+        match hardware {
+            Some(Hardware::Qp(qp)) if is_current => {
+                self.events.forget_qp(QueueKind::Qp, qp.number());
+                qp.destroy(self.home.cmd());
+            }
+            Some(Hardware::Raw(raw)) if is_current => {
+                for (kind, number) in raw.queues() {
+                    self.events.forget_qp(kind, number);
+                }
+            }
+            // Queues give their memory back by themselves.
+            _ => (),
         }
         if let Some(queues) = self.queues.take() {
             self.lives.drop_gsi(&queues);
@@ -212,6 +265,18 @@ pub(super) fn check_caps(data: &Data, caps: &QpCaps) -> Result {
             data.complain(fmt!("QP: {wanted} {what}, the limit is {most}"));
             return Err(EINVAL);
         }
+    }
+    Ok(())
+}
+
+/// Checks what the user wants that is no size. Keeping own datagrams to groups from coming back means nothing
+/// to raw packets, and is allowed there too.
+fn check_flags(data: &Data, flags: u32) -> Result {
+    if flags & !NO_MULTICAST_LOOPBACK != 0
+        || flags != 0 && !data.device.caps()?.block_multicast_loopback
+    {
+        data.complain(fmt!("QP: create flags {flags:#x} are not supported"));
+        return Err(EOPNOTSUPP);
     }
     Ok(())
 }
@@ -272,6 +337,9 @@ pub(super) fn create(
     let context = new.context()?;
     let user = context.payload();
     let home = user.home()?.clone();
+    if let Some(table) = new.wq_table() {
+        return rss::create(data, new, table, udata);
+    }
     let transport = match new.kind() {
         QpKind::Rc => Transport::Rc,
         QpKind::Uc => Transport::Uc,
@@ -280,21 +348,13 @@ pub(super) fn create(
         // Receiving ends are made without a user.
         QpKind::XrcTarget => return Err(EINVAL),
         QpKind::Gsi => return Err(EPERM),
+        QpKind::RawPacket => return raw::create(data, new, udata),
         QpKind::Other(kind) => {
             data.complain(fmt!("QP: type {kind} is not supported"));
             return Err(EOPNOTSUPP);
         }
     };
-    let no_multicast_loopback = new.create_flags() & NO_MULTICAST_LOOPBACK != 0;
-    if new.create_flags() & !NO_MULTICAST_LOOPBACK != 0
-        || no_multicast_loopback && !data.device.caps()?.block_multicast_loopback
-    {
-        data.complain(fmt!(
-            "QP: create flags {:#x} are not supported",
-            new.create_flags()
-        ));
-        return Err(EOPNOTSUPP);
-    }
+    check_flags(data, new.create_flags())?;
     let wanted = new.caps();
     check_caps(data, &wanted)?;
     let request = abi::CreateQp::parse(udata)?;
@@ -304,15 +364,7 @@ pub(super) fn create(
     if receive.is_some() != own_queue {
         return Err(EINVAL);
     }
-    let register = match request.uar {
-        None => Some(Register::take(&user)?),
-        Some(_) => None,
-    };
-    let uar = match (&register, request.uar) {
-        (Some(register), _) => user.uar_of_register(register.number)?,
-        (None, Some(index)) => user.own_uar(index)?,
-        (None, None) => return Err(EINVAL),
-    };
+    let (register, uar) = doorbell(&user, &request)?;
     let config = Config {
         transport,
         uar,
@@ -320,7 +372,7 @@ pub(super) fn create(
         cqns: ends.cqns,
         srqn: ends.srqn,
         xrc: ends.xrc,
-        no_multicast_loopback,
+        no_multicast_loopback: new.create_flags() & NO_MULTICAST_LOOPBACK != 0,
         receive,
         send: log_size(data, "send blocks", request.send_blocks)?,
         user_index: user_index(data, &user, request.user_index)?,
@@ -336,7 +388,7 @@ pub(super) fn create(
     let inner = Inner::new()?;
     let qp = UserQp::create(&data.device.cmd, config, QueueMemory::User(buf, record))?;
     let number = qp.number();
-    inner.lock().qp = Some(qp);
+    inner.lock().qp = Some(Hardware::Qp(qp));
     // From here on an error destroys it.
     let pair = Pair {
         home,
@@ -351,11 +403,24 @@ pub(super) fn create(
         queues: None,
         lives: data.lives.clone(),
     };
-    data.events.remember_qp(number, new.notifier())?;
+    data.events
+        .remember_qp(QueueKind::Qp, number, new.notifier())?;
     let register = pair.register.as_ref().map(|register| register.number);
     abi::answer_create_qp(register, udata)?;
     new.set_number(number);
     Ok(pair)
+}
+
+/// Which UAR page a QP is rung through, and the register in it if the driver chooses.
+fn doorbell(user: &UserContext, request: &abi::CreateQp) -> Result<(Option<Register>, u32)> {
+    match request.uar {
+        Some(index) => Ok((None, user.own_uar(index)?)),
+        None => {
+            let register = Register::take(user)?;
+            let uar = user.uar_of_register(register.number)?;
+            Ok((Some(register), uar))
+        }
+    }
 }
 
 /// What is reported of the queues of a QP. Sends are counted by the library.
@@ -377,7 +442,7 @@ fn multicast(
     let pair = qp.payload();
     pair.home.alive()?;
     let inner = pair.inner.lock();
-    how(inner.qp.as_ref().ok_or(EIO)?, pair.home.device(), gid)
+    how(inner.qp.as_ref().ok_or(EIO)?.qp()?, pair.home.device(), gid)
 }
 
 /// Datagrams to `gid` come to this QP too.

@@ -10,10 +10,13 @@ use kernel_ext::rdma::{
     Details,
     Mr,
     NewCq,
+    NewFlow,
     NewMr,
     NewQp,
     NewSrq,
     NewWindow,
+    NewWq,
+    NewWqTable,
     NewXrcTarget,
     Qp,
     QpChange,
@@ -23,7 +26,9 @@ use kernel_ext::rdma::{
     SrqAttributes,
     SrqChange,
     Udata,
-    UserVerbs, //
+    UserVerbs,
+    Wq,
+    WqChange, //
 };
 
 use super::{
@@ -33,6 +38,7 @@ use super::{
         self,
         Completions, //
     },
+    flow,
     mr::{
         self,
         Region, //
@@ -50,6 +56,10 @@ use super::{
         self,
         Window, //
     },
+    wq::{
+        self,
+        Receiver, //
+    },
     xrcd::{
         self,
         ExtendedDomain, //
@@ -57,6 +67,7 @@ use super::{
     Data,
     Verbs, //
 };
+use crate::net::entrance::Rule;
 
 impl UserVerbs for Verbs {
     type Cq = Completions;
@@ -65,6 +76,9 @@ impl UserVerbs for Verbs {
     type Srq = Shared;
     type Window = Window;
     type Xrcd = ExtendedDomain;
+    type Wq = Receiver;
+    type WqTable = wq::Table;
+    type Flow = Rule;
 
     fn create_cq(
         data: &Data,
@@ -164,6 +178,40 @@ impl UserVerbs for Verbs {
 
     fn create_xrcd(data: &Data, context: Context<'_, UserContext>) -> Result<ExtendedDomain> {
         xrcd::create(data, context)
+    }
+
+    fn create_wq(
+        data: &Data,
+        new: &mut NewWq<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Receiver> {
+        wq::create(data, new, udata)
+    }
+
+    fn modify_wq(
+        data: &Data,
+        wq: Wq<'_, Receiver>,
+        change: WqChange,
+        udata: &mut Udata<'_>,
+    ) -> Result {
+        wq::modify(data, wq, change, udata)
+    }
+
+    fn create_wq_table(
+        data: &Data,
+        new: &mut NewWqTable<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<wq::Table> {
+        wq::create_table(data, new, udata)
+    }
+
+    fn create_flow(
+        data: &Data,
+        qp: Qp<'_, Pair>,
+        new: &NewFlow<'_>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Rule> {
+        flow::create(data, qp, new, udata)
     }
 
     fn create_ah(data: &Data, path: &AddressVector<'_>, udata: &mut Udata<'_>) -> Result {

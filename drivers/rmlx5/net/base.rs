@@ -64,10 +64,25 @@ plain_command! {
     DestroyTis, MLX5_CMD_OP_DESTROY_TIS, destroy_tis_in, destroy_tis_out, number: u32 => tisn
 }
 
-/// Frames of queues that name it may leave.
-struct Tis {
+/// Frames of queues that name it may leave. It must go before its domain.
+pub(crate) struct Tis {
     home: Home,
     number: u32,
+}
+
+impl Tis {
+    /// Makes one in a transport domain. Sleeps.
+    pub(crate) fn new(home: &Home, domain: u32) -> Result<Self> {
+        Ok(Self {
+            number: home.cmd().exec(&CreateTis { domain })?,
+            home: home.clone(),
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
 }
 
 impl Drop for Tis {
@@ -79,9 +94,24 @@ impl Drop for Tis {
 }
 
 /// Which TIRs may take frames of which queues.
-struct TransportDomain {
+pub(crate) struct TransportDomain {
     home: Home,
     number: u32,
+}
+
+impl TransportDomain {
+    /// Makes one. Sleeps.
+    pub(crate) fn new(home: &Home) -> Result<Self> {
+        Ok(Self {
+            number: home.cmd().exec(&AllocTransportDomain {})?,
+            home: home.clone(),
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
 }
 
 impl Drop for TransportDomain {
@@ -107,18 +137,9 @@ impl Base {
     /// Makes everything. Sleeps.
     pub(super) fn new(home: &Home) -> Result<Self> {
         let cmd = home.cmd();
-        let domain = TransportDomain {
-            number: cmd.exec(&AllocTransportDomain {})?,
-            home: home.clone(),
-        };
-        let tis = Tis {
-            number: cmd.exec(&CreateTis {
-                domain: domain.number,
-            })?,
-            home: home.clone(),
-        };
+        let domain = TransportDomain::new(home)?;
         let mut base = Self {
-            tis,
+            tis: Tis::new(home, domain.number())?,
             domain,
             counter: QCounter::new(home).ok(),
             key: None,

@@ -51,8 +51,8 @@ pub(super) struct EthCaps {
     pub(super) max_multicast: u32,
 }
 
-/// Levels of tables: addresses, VLANs, kinds of traffic.
-const LEVELS: u64 = 3;
+/// Levels of tables: rules of users, addresses, VLANs, kinds of traffic.
+const LEVELS: u64 = 4;
 /// Entries of the table that a hash picks from, as the C driver has them, if the card allows as many.
 const LOG_TABLE: u8 = 7;
 

@@ -41,6 +41,7 @@ use kernel_ext::{
 use super::{
     caps::EthCaps,
     channel::Nurse,
+    entrance::Entrance,
     hash::Hash,
     lanes::Spread,
     netdev::{
@@ -208,7 +209,11 @@ fn features(caps: &EthCaps) -> Features {
 impl Face {
     /// Registers the interface and hangs it on the card; nothing happens when the card is no network
     /// card. The reference has to go before the interface is closed. Sleeps, takes the RTNL.
-    pub(crate) fn attach(device: &Arc<Device>, identity: &Identity) -> Result<Option<DeviceRef>> {
+    pub(crate) fn attach(
+        device: &Arc<Device>,
+        identity: &Identity,
+        entrance: &Arc<Entrance>,
+    ) -> Result<Option<DeviceRef>> {
         let caps = match EthCaps::read(&device.cmd, &device.caps()?) {
             Ok(caps) => caps,
             Err(EOPNOTSUPP) => {
@@ -286,7 +291,7 @@ impl Face {
             bridges: caps.classes != 0,
             watchdog: WATCHDOG,
         };
-        let data = Data::new(device, caps, settings, spread, bell.clone())?;
+        let data = Data::new(device, caps, settings, spread, bell.clone(), entrance)?;
         let port = devlink::Port::new(&device.pdev, PORT)?;
         let registration = Registration::new(&device.pdev, &config, Some(port), data)?;
         dev_info!(

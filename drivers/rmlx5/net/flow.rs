@@ -57,6 +57,12 @@ impl Match {
     /// The bit of an address that says it is one of a group.
     pub(super) const GROUP: u64 = 0x0100_0000_0000;
 
+    fn headers(self) -> Result<Headers> {
+        let mut headers = Headers::NOTHING;
+        headers.set_outer(|outer| self.fill(outer))?;
+        Ok(headers)
+    }
+
     fn fill(self, outer: &mut Mut<'_, ifc::fte_match_set_lyr_2_4>) {
         outer
             .set(field!(fte_match_set_lyr_2_4, dmac_47_16), self.dmac >> 16)
@@ -74,9 +80,77 @@ impl Match {
     }
 }
 
+/// Bytes of the outer headers, and of the miscellaneous fields that follow them.
+const OUTER: usize = bytes_of::<ifc::fte_match_set_lyr_2_4>();
+const MISC: usize = bytes_of::<ifc::fte_match_set_misc>();
+
+/// Fields of a packet as the card lays them out, as a mask or as values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Headers {
+    outer: [u8; OUTER],
+    misc: [u8; MISC],
+}
+
+impl Headers {
+    /// No field.
+    pub(crate) const NOTHING: Self = Self {
+        outer: [0; OUTER],
+        misc: [0; MISC],
+    };
+
+    /// Sets fields of the outer headers. `EINVAL` for a value that does not fit its field.
+    pub(crate) fn set_outer(
+        &mut self,
+        set: impl FnOnce(&mut Mut<'_, ifc::fte_match_set_lyr_2_4>),
+    ) -> Result {
+        let mut outer = Mut::new(&mut self.outer).ok_or(EINVAL)?;
+        set(&mut outer);
+        match outer.overflowed() {
+            true => Err(EINVAL),
+            false => Ok(()),
+        }
+    }
+
+    /// Sets miscellaneous fields. `EINVAL` for a value that does not fit its field.
+    pub(crate) fn set_misc(
+        &mut self,
+        set: impl FnOnce(&mut Mut<'_, ifc::fte_match_set_misc>),
+    ) -> Result {
+        let mut misc = Mut::new(&mut self.misc).ok_or(EINVAL)?;
+        set(&mut misc);
+        match misc.overflowed() {
+            true => Err(EINVAL),
+            false => Ok(()),
+        }
+    }
+
+    /// The outer headers.
+    pub(crate) fn outer(&self) -> Result<Ref<'_, ifc::fte_match_set_lyr_2_4>> {
+        Ref::new(&self.outer).ok_or(EINVAL)
+    }
+
+    /// Whether it has no bit that `mask` does not have.
+    pub(crate) fn is_within(&self, mask: &Self) -> bool {
+        let bytes = |headers: &Self| Iterator::chain(headers.outer.into_iter(), headers.misc);
+        bytes(self)
+            .zip(bytes(mask))
+            .all(|(value, mask)| value & !mask == 0)
+    }
+
+    /// Which parts a mask looks at, as `match_criteria_enable` says it.
+    fn criteria(&self) -> u32 {
+        let part = |bytes: &[u8], bit| match bytes.iter().any(|byte| *byte != 0) {
+            true => bit,
+            false => 0,
+        };
+        part(&self.outer, raw::MLX5_MATCH_OUTER_HEADERS)
+            | part(&self.misc, raw::MLX5_MATCH_MISC_PARAMETERS)
+    }
+}
+
 /// Where an entry sends its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Destination {
+pub(crate) enum Destination {
     Table(u32),
     Tir(u32),
 }
@@ -117,31 +191,68 @@ plain_command! {
     kind: u32 => table_type, table: u32 => table_id
 }
 
+/// `table_miss_action`: on to a table. Source: `mlx5_ifc_flow_table_context_bits`.
+const MISS_FORWARD: u64 = 1;
+
+/// MODIFY_FLOW_TABLE: where packets go that no entry matches; `None`: nowhere.
+struct SetMiss {
+    table: u32,
+    to: Option<u32>,
+}
+
+impl Command for SetMiss {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_FLOW_TABLE;
+    type In = ifc::modify_flow_table_in;
+    type Out = ifc::modify_flow_table_out;
+    type Output = ();
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input
+            .set(field!(modify_flow_table_in, table_type), NIC_RX.into())
+            .set(field!(modify_flow_table_in, table_id), self.table.into())
+            .set(
+                field!(modify_flow_table_in, modify_field_select),
+                raw::MLX5_MODIFY_FLOW_TABLE_MISS_TABLE_ID.into(),
+            );
+        if let Some(to) = self.to {
+            input
+                .set(
+                    field!(modify_flow_table_in, flow_table_context.table_miss_action),
+                    MISS_FORWARD,
+                )
+                .set(
+                    field!(modify_flow_table_in, flow_table_context.table_miss_id),
+                    to.into(),
+                );
+        }
+        Ok(())
+    }
+
+    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
+        Some(())
+    }
+}
+
 plain_command! {
     /// SET_FLOW_TABLE_ROOT: packets come to this table first.
     SetRoot, MLX5_CMD_OP_SET_FLOW_TABLE_ROOT, set_flow_table_root_in, set_flow_table_root_out,
     kind: u32 => table_type, table: u32 => table_id
 }
 
-struct CreateGroup {
+struct CreateGroup<'a> {
     table: u32,
     first: u32,
     last: u32,
-    mask: Match,
+    mask: &'a Headers,
 }
 
-impl Command for CreateGroup {
+impl Command for CreateGroup<'_> {
     const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_FLOW_GROUP;
     type In = ifc::create_flow_group_in;
     type Out = ifc::create_flow_group_out;
     type Output = u32;
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        let outer = if self.mask == Match::NOTHING {
-            0
-        } else {
-            raw::MLX5_MATCH_OUTER_HEADERS
-        };
         input
             .set(field!(create_flow_group_in, table_type), NIC_RX.into())
             .set(field!(create_flow_group_in, table_id), self.table.into())
@@ -155,12 +266,11 @@ impl Command for CreateGroup {
             )
             .set(
                 field!(create_flow_group_in, match_criteria_enable),
-                outer.into(),
+                self.mask.criteria().into(),
             )
-            .with(
-                span!(create_flow_group_in, match_criteria.outer_headers),
-                |outer| self.mask.fill(outer),
-            );
+            .with(span!(create_flow_group_in, match_criteria), |all| {
+                fill(all, self.mask);
+            });
         Ok(())
     }
 
@@ -175,25 +285,62 @@ plain_command! {
     kind: u32 => table_type, table: u32 => table_id, group: u32 => group_id
 }
 
-struct SetEntry {
+/// Writes the fields where masks and values have them.
+fn fill(all: &mut Mut<'_, ifc::fte_match_param>, headers: &Headers) {
+    let copy = |to: &mut [u8], from: &[u8]| {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+    };
+    copy(
+        all.raw(span!(fte_match_param, outer_headers)),
+        &headers.outer,
+    );
+    copy(
+        all.raw(span!(fte_match_param, misc_parameters)),
+        &headers.misc,
+    );
+}
+
+/// op_mod of SET_FLOW_TABLE_ENTRY that changes an entry; 0 makes one.
+const CHANGE: u16 = 1;
+
+struct SetEntry<'a> {
     table: u32,
     group: u32,
     place: u32,
-    values: Match,
-    destination: Destination,
+    values: &'a Headers,
+    destinations: &'a [Destination],
+    /// It is there and gets another list of destinations.
+    is_change: bool,
 }
 
-impl Command for SetEntry {
+impl Command for SetEntry<'_> {
     const OPCODE: u32 = raw::MLX5_CMD_OP_SET_FLOW_TABLE_ENTRY;
     type In = ifc::set_fte_in;
     type Out = ifc::set_fte_out;
     type Output = ();
 
+    fn op_mod(&self) -> u16 {
+        match self.is_change {
+            true => CHANGE,
+            false => 0,
+        }
+    }
+
     fn in_tail(&self) -> usize {
-        bytes_of::<ifc::dest_format>()
+        bytes_of::<ifc::dest_format>().saturating_mul(self.destinations.len())
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        if self.is_change {
+            input.set(
+                field!(set_fte_in, modify_enable_mask),
+                1 << raw::MLX5_SET_FTE_MODIFY_ENABLE_MASK_DESTINATION_LIST,
+            );
+        }
+        // CAST: a list is as long as users have QPs, at most 24 bits.
+        let count = self.destinations.len() as u64;
         input
             .set(field!(set_fte_in, table_type), NIC_RX.into())
             .set(field!(set_fte_in, table_id), self.table.into())
@@ -205,22 +352,26 @@ impl Command for SetEntry {
                         field!(flow_context, action),
                         raw::MLX5_FLOW_CONTEXT_ACTION_FWD_DEST.into(),
                     )
-                    .set(field!(flow_context, destination_list_size), 1)
-                    .with(span!(flow_context, match_value.outer_headers), |outer| {
-                        self.values.fill(outer)
+                    .set(field!(flow_context, destination_list_size), count)
+                    .with(span!(flow_context, match_value), |all| {
+                        fill(all, self.values);
                     });
             });
-        let (kind, id) = match self.destination {
-            Destination::Table(id) => (raw::MLX5_IFC_FLOW_DESTINATION_TYPE_FLOW_TABLE, id),
-            Destination::Tir(id) => (raw::MLX5_IFC_FLOW_DESTINATION_TYPE_TIR, id),
-        };
-        let tail = input.tail();
-        let mut destination = Mut::<ifc::dest_format>::new(tail).ok_or(EINVAL)?;
-        destination
-            .set(field!(dest_format, destination_type), kind.into())
-            .set(field!(dest_format, destination_id), id.into());
-        if destination.overflowed() {
-            return Err(EINVAL);
+        let places = input
+            .tail()
+            .chunks_exact_mut(bytes_of::<ifc::dest_format>());
+        for (place, destination) in places.zip(self.destinations) {
+            let (kind, id) = match *destination {
+                Destination::Table(id) => (raw::MLX5_IFC_FLOW_DESTINATION_TYPE_FLOW_TABLE, id),
+                Destination::Tir(id) => (raw::MLX5_IFC_FLOW_DESTINATION_TYPE_TIR, id),
+            };
+            let mut format = Mut::<ifc::dest_format>::new(place).ok_or(EINVAL)?;
+            format
+                .set(field!(dest_format, destination_type), kind.into())
+                .set(field!(dest_format, destination_id), id.into());
+            if format.overflowed() {
+                return Err(EINVAL);
+            }
         }
         Ok(())
     }
@@ -287,19 +438,50 @@ impl Group {
         values: Match,
         destination: Destination,
     ) -> Result<Entry> {
-        self.home.cmd().exec(&SetEntry {
-            table: self.table,
-            group: self.number,
-            place,
-            values,
-            destination,
-        })?;
+        self.entry_of(place, &values.headers()?, &[destination])
+    }
+
+    /// Adds an entry whose packets go to each of the destinations. Sleeps.
+    pub(super) fn entry_of(
+        &self,
+        place: u32,
+        values: &Headers,
+        destinations: &[Destination],
+    ) -> Result<Entry> {
+        self.set(place, values, destinations, false)?;
         Ok(Entry {
             table: self.table,
             place,
             home: self.home.clone(),
             over: false,
         })
+    }
+
+    /// Sends the packets of an entry elsewhere. Sleeps. An error leaves it as it was.
+    pub(super) fn redirect(
+        &self,
+        entry: &Entry,
+        values: &Headers,
+        destinations: &[Destination],
+    ) -> Result {
+        self.set(entry.place, values, destinations, true)
+    }
+
+    fn set(
+        &self,
+        place: u32,
+        values: &Headers,
+        destinations: &[Destination],
+        is_change: bool,
+    ) -> Result {
+        Ok(self.home.cmd().exec(&SetEntry {
+            table: self.table,
+            group: self.number,
+            place,
+            values,
+            destinations,
+            is_change,
+        })?)
     }
 }
 
@@ -335,6 +517,11 @@ impl Table {
 
     /// Adds a group for the places `first` to `last`. Sleeps.
     pub(super) fn group(&self, first: u32, last: u32, mask: Match) -> Result<Group> {
+        self.group_of(first, last, &mask.headers()?)
+    }
+
+    /// Adds a group that looks at any fields. Sleeps.
+    pub(super) fn group_of(&self, first: u32, last: u32, mask: &Headers) -> Result<Group> {
         Ok(Group {
             table: self.number,
             number: self.home.cmd().exec(&CreateGroup {
@@ -347,13 +534,31 @@ impl Table {
         })
     }
 
-    /// All packets come here from now on, as long as the table exists. Sleeps.
-    pub(super) fn make_root(&self) -> Result {
-        Ok(self.home.cmd().exec(&SetRoot {
-            kind: NIC_RX,
+    /// Its number.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Packets that match no entry go on to a table of a higher level from now on, or are dropped. Sleeps.
+    pub(super) fn set_miss(&self, to: Option<u32>) -> Result {
+        Ok(self.home.cmd().exec(&SetMiss {
             table: self.number,
+            to,
         })?)
     }
+
+    /// All packets come here from now on, as long as the table exists. Sleeps.
+    pub(super) fn make_root(&self) -> Result {
+        set_root(&self.home, self.number)
+    }
+}
+
+/// All packets come to a table from now on, as long as it exists. Sleeps.
+pub(super) fn set_root(home: &Home, table: u32) -> Result {
+    Ok(home.cmd().exec(&SetRoot {
+        kind: NIC_RX,
+        table,
+    })?)
 }
 
 impl Drop for Table {

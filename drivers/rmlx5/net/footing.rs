@@ -2,11 +2,15 @@
 //! What stays on the card from the first opening of the interface on, closed or not: everything that
 //! does not hold memory for packets. A closed interface lets nothing in.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 use super::{
     base::Base,
     caps::EthCaps,
+    entrance::Entrance,
     hash::Hash,
     sink::Sink,
     steering::{
@@ -33,10 +37,15 @@ pub(super) struct Footing {
 
 impl Footing {
     /// Makes it; nothing is received. Sleeps.
-    pub(super) fn new(home: &Home, caps: &EthCaps, hash: &Hash) -> Result<Self> {
+    pub(super) fn new(
+        home: &Home,
+        caps: &EthCaps,
+        hash: &Hash,
+        entrance: &Arc<Entrance>,
+    ) -> Result<Self> {
         let base = Base::new(home)?;
         let sink = Sink::new(home, &base)?;
-        let steering = Steering::new(home, base.domain(), sink.number(), hash, caps)?;
+        let steering = Steering::new(home, base.domain(), sink.number(), hash, caps, entrance)?;
         Ok(Self {
             steering,
             vport: Vport::default(),

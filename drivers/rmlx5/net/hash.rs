@@ -7,7 +7,10 @@ use kernel_ext::net::ethtool::{
 };
 use mlx5_hw::raw;
 
-use super::tir::Traffic;
+use super::tir::{
+    Hashed,
+    Traffic, //
+};
 
 /// Bytes of the key.
 pub(super) const KEY_LEN: usize = 40;
@@ -54,8 +57,17 @@ impl Hash {
         }
     }
 
+    /// What a TIR for such packets hashes.
+    pub(super) fn hashed(&self, traffic: Traffic) -> Hashed {
+        Hashed {
+            v6: traffic.ethertype() == Some(0x86dd),
+            udp: traffic.protocol() == Some(17),
+            fields: self.selected(traffic),
+        }
+    }
+
     /// `MLX5_HASH_FIELD_SEL_*` of a TIR for such packets. What has no ports has its addresses.
-    pub(super) fn selected(&self, traffic: Traffic) -> u32 {
+    fn selected(&self, traffic: Traffic) -> u32 {
         let fields = match traffic {
             Traffic::TcpV4 => self.fields(Flow::TcpV4),
             Traffic::TcpV6 => self.fields(Flow::TcpV6),

@@ -36,6 +36,7 @@ use super::{
         Shape, //
     },
     dcb::Wishes,
+    entrance::Entrance,
     footing::Footing,
     hash::Hash,
     lanes::{
@@ -155,6 +156,7 @@ pub(super) struct Data {
     /// Frames that the port dropped because they are longer than its MTU.
     pub(super) too_long: Counter,
     nurse: Arc<dyn Nurse>,
+    entrance: Arc<Entrance>,
 }
 
 /// Nothing is received any more, and no ring is where packets end. Sleeps.
@@ -184,12 +186,14 @@ impl Data {
         settings: Settings,
         spread: Spread,
         nurse: Arc<dyn Nurse>,
+        entrance: &Arc<Entrance>,
     ) -> Result<impl PinInit<Self, Error>> {
         let mut slots = KVec::with_capacity(settings.channels.into(), GFP_KERNEL)?;
         for index in 0..settings.channels {
             slots.push(Slot::new(index)?, GFP_KERNEL)?;
         }
         let device = device.clone();
+        let entrance = entrance.clone();
         Ok(try_pin_init!(Self {
             device,
             caps,
@@ -211,6 +215,7 @@ impl Data {
             missed: Counter::default(),
             too_long: Counter::default(),
             nurse,
+            entrance,
         }? Error))
     }
 
@@ -233,7 +238,8 @@ impl Data {
             rx_adaptive: settings.rx_adaptive,
         };
         if state.footing.is_none() {
-            state.footing = Some(Footing::new(&home, &self.caps, &state.spread.hash)?);
+            let hash = &state.spread.hash;
+            state.footing = Some(Footing::new(&home, &self.caps, hash, &self.entrance)?);
             state.missed = 0;
         }
         let footing = state.footing.as_mut().ok_or(EINVAL)?;

@@ -21,7 +21,10 @@ use super::{
     q_counter::QCounter, //
 };
 use crate::{
-    buf::Buf,
+    buf::{
+        Buf,
+        Memory, //
+    },
     census::{
         Counted,
         Kind, //
@@ -44,23 +47,28 @@ const LOG_SEGMENT: u8 = 4;
 
 /// Geometry of a receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// log2 of the number of WQEs.
-    pub(super) log: u8,
+    pub(crate) log: u8,
     /// log2 of the scatter entries of a WQE.
-    pub(super) log_segments: u8,
+    pub(crate) log_segments: u8,
     /// The tag stays in the frame.
-    pub(super) keep_vlan: bool,
+    pub(crate) keep_vlan: bool,
 }
 
-struct CreateRq<'a> {
-    shape: Shape,
-    pd: u32,
-    cqn: u32,
+/// CREATE_RQ; the number of the queue, which is in RST.
+pub(crate) struct CreateRq<'a> {
+    pub(crate) shape: Shape,
+    pub(crate) pd: u32,
+    pub(crate) cqn: u32,
     /// Counters; 0 for none.
-    counter: u8,
-    buf: &'a Buf,
-    record: u64,
+    pub(crate) counter: u8,
+    /// Its WQEs.
+    pub(crate) memory: Memory<'a>,
+    /// DMA address of the doorbell record.
+    pub(crate) record: u64,
+    /// What CQEs name it by; 0 for who does not look.
+    pub(crate) user_index: u32,
 }
 
 impl Command for CreateRq<'_> {
@@ -70,7 +78,7 @@ impl Command for CreateRq<'_> {
     type Output = u32;
 
     fn in_tail(&self) -> usize {
-        self.buf.pages() * 8
+        self.memory.pages() * 8
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
@@ -80,16 +88,18 @@ impl Command for CreateRq<'_> {
                 .set(field!(rqc, state), raw::MLX5_RQC_STATE_RST.into())
                 .set_flag(field!(rqc, flush_in_error_en), true)
                 .set(field!(rqc, counter_set_id), self.counter.into())
+                .set(field!(rqc, user_index), self.user_index.into())
                 .set(field!(rqc, cqn), self.cqn.into());
             rqc.with(span!(rqc, wq), |wq| {
                 wq.set(field!(wq, wq_type), raw::MLX5_WQ_TYPE_CYCLIC.into())
                     .set(field!(wq, pd), self.pd.into())
+                    .set(field!(wq, page_offset), self.memory.offset())
                     .set(field!(wq, dbr_addr), self.record)
                     .set(field!(wq, log_wq_stride), stride.into())
                     .set(field!(wq, log_wq_sz), self.shape.log.into());
             });
         });
-        self.buf
+        self.memory
             .write_pas(input.raw(span!(create_rq_in, ctx.wq.pas)))
     }
 
@@ -133,7 +143,7 @@ plain_command! {
     DestroyRq, MLX5_CMD_OP_DESTROY_RQ, destroy_rq_in, destroy_rq_out, number: u32 => rqn
 }
 
-struct Memory {
+struct Lot {
     buf: Buf,
     records: Records,
 }
@@ -143,7 +153,7 @@ pub(super) struct Rq {
     number: u32,
     ring: Ring,
     log_segments: u8,
-    memory: Lent<Memory>,
+    memory: Lent<Lot>,
     home: Home,
     let_go: bool,
     _counted: Counted,
@@ -157,7 +167,7 @@ impl Rq {
         let stride = LOG_SEGMENT + shape.log_segments;
         // CAST: `usize` has 64 bits here.
         let bytes = (ring.entries() as usize) << stride;
-        let memory = Memory {
+        let memory = Lot {
             buf: Buf::new(device.pdev.device(), device.node, bytes)?,
             records: Records::new(device.pdev.device())?,
         };
@@ -166,8 +176,9 @@ impl Rq {
             pd: base.pd(),
             cqn,
             counter: base.counter().map_or(0, QCounter::number),
-            buf: &memory.buf,
+            memory: Memory::Own(&memory.buf),
             record: memory.records.address(Record::Qp),
+            user_index: 0,
         });
         let number = match made {
             Ok(number) => number,

@@ -21,27 +21,29 @@ use crate::{
 /// Bytes of an entry.
 const ENTRY: usize = 4;
 
-struct CreateRqt {
+struct CreateRqt<'a> {
     log: u8,
-    queue: u32,
+    queues: &'a [u32],
 }
 
-impl Command for CreateRqt {
+impl Command for CreateRqt<'_> {
     const OPCODE: u32 = raw::MLX5_CMD_OP_CREATE_RQT;
     type In = ifc::create_rqt_in;
     type Out = ifc::create_rqt_out;
     type Output = u32;
 
     fn in_tail(&self) -> usize {
-        ENTRY
+        self.queues.len().saturating_mul(ENTRY)
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         let size = 1u64.checked_shl(self.log.into()).ok_or(EINVAL)?;
+        // CAST: at most `size`.
+        let used = self.queues.len() as u64;
         input
             .set(field!(create_rqt_in, rqt_context.rqt_max_size), size)
-            .set(field!(create_rqt_in, rqt_context.rqt_actual_size), 1);
-        write_list(input, &[self.queue])
+            .set(field!(create_rqt_in, rqt_context.rqt_actual_size), used);
+        write_list(input, self.queues)
     }
 
     fn parse(&self, output: Ref<'_, Self::Out>) -> Option<u32> {
@@ -97,7 +99,7 @@ plain_command! {
 }
 
 /// A table. It must go before its queues.
-pub(super) struct Rqt {
+pub(crate) struct Rqt {
     number: u32,
     home: Home,
 }
@@ -105,14 +107,19 @@ pub(super) struct Rqt {
 impl Rqt {
     /// Makes a table of up to `1 << log` RQs, with this one in it. Sleeps.
     pub(super) fn new(home: &Home, log: u8, queue: u32) -> Result<Self> {
+        Self::with(home, log, &[queue])
+    }
+
+    /// Makes a table of up to `1 << log` RQs, with these in it, a power of two of them. Sleeps.
+    pub(crate) fn with(home: &Home, log: u8, queues: &[u32]) -> Result<Self> {
         Ok(Self {
-            number: home.cmd().exec(&CreateRqt { log, queue })?,
+            number: home.cmd().exec(&CreateRqt { log, queues })?,
             home: home.clone(),
         })
     }
 
     /// Its number.
-    pub(super) fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.number
     }
 

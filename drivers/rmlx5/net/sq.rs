@@ -6,7 +6,10 @@ use mlx5_hw::ring::Ring;
 
 use super::base::Base;
 use crate::{
-    buf::Buf,
+    buf::{
+        Buf,
+        Memory, //
+    },
     census::{
         Counted,
         Kind, //
@@ -28,7 +31,7 @@ use crate::{
     wq::SEND_WQE_BYTES, //
 };
 
-struct Memory {
+struct Lot {
     buf: Buf,
     records: Records,
 }
@@ -37,7 +40,7 @@ struct Memory {
 pub(super) struct Sq {
     number: u32,
     ring: Ring,
-    memory: Lent<Memory>,
+    memory: Lent<Lot>,
     home: Home,
     let_go: bool,
     _counted: Counted,
@@ -56,12 +59,12 @@ impl Sq {
         let ring = Ring::new(log).ok_or(EINVAL)?;
         // CAST: `usize` has 64 bits here.
         let bytes = ring.entries() as usize * SEND_WQE_BYTES;
-        let memory = Memory {
+        let memory = Lot {
             buf: Buf::new(device.pdev.device(), device.node, bytes)?,
             records: Records::new(device.pdev.device())?,
         };
         let made = home.cmd().exec(&CreateSq {
-            buf: &memory.buf,
+            memory: Memory::Own(&memory.buf),
             log: ring.log(),
             pd: base.pd(),
             cqn,
@@ -69,6 +72,7 @@ impl Sq {
             record: memory.records.address(Record::Qp),
             tis: Some(base.tis()),
             inline_mode,
+            user_index: 0,
         });
         let number = match made {
             Ok(number) => number,

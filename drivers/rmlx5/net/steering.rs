@@ -2,19 +2,28 @@
 //! Which packet comes to which ring: by address, then by kind of traffic, then by hash.
 //!
 //! ```text
-//! level 0 (root): own and listed addresses, groups, everything  ->  level 1, or 2 where there is no level 1
-//! level 1: VLAN ids, see [`super::vlans`]                       ->  level 2
-//! level 2: TCP, UDP over IPv4 and IPv6, IPv4, IPv6, the rest    ->  a TIR  ->  a table of queues
+//! level 1: own and listed addresses, groups, everything       ->  level 2, or 3 where there is no level 2
+//! level 2: VLAN ids, see [`super::vlans`]                     ->  level 3
+//! level 3: TCP, UDP over IPv4 and IPv6, IPv4, IPv6, the rest  ->  a TIR  ->  a table of queues
 //! ```
+//!
+//! Users' rules come before, see [`super::entrance`].
 //!
 //! There are two tables of queues, one that the hash picks from and one with the queue of the rest.
 //!
 //! Source: core/en_fs.c, core/lib/fs_ttc.c.
 
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 use super::{
     caps::EthCaps,
+    entrance::{
+        Door,
+        Entrance, //
+    },
     flow::{
         Destination,
         Entry,
@@ -59,12 +68,13 @@ impl Kinds {
                 Traffic::Other => Target::First(rest.number()),
                 _ => Target::Hash {
                     rqt: spread.number(),
-                    hash,
+                    key: &hash.key,
+                    hashed: hash.hashed(traffic),
                 },
             };
-            tirs.push(Tir::new(home, domain, traffic, target)?, GFP_KERNEL)?;
+            tirs.push(Tir::new(home, domain, target)?, GFP_KERNEL)?;
         }
-        let table = Table::new(home, 2, LOG_KINDS)?;
+        let table = Table::new(home, 3, LOG_KINDS)?;
         let protocol = Match {
             ethertype: u16::MAX,
             protocol: u8::MAX,
@@ -118,7 +128,7 @@ pub(super) struct Wanted<'a> {
     pub(super) vlans: Option<&'a [u16]>,
 }
 
-/// Steering of an interface. Entries go first, so that nothing comes any more; RQs go after it.
+/// Steering of an interface. Entries go first, so that nothing comes any more, then the way in; RQs go after it.
 pub(super) struct Steering {
     listed: KVVec<Option<(u64, Entry)>>,
     groups_entry: Option<Entry>,
@@ -126,6 +136,7 @@ pub(super) struct Steering {
     addresses: Group,
     groups: Group,
     everything: Group,
+    _door: Door,
     _root: Table,
     /// On a card with room for them.
     vlans: Option<Vlans>,
@@ -143,16 +154,17 @@ impl Steering {
         queue: u32,
         hash: &Hash,
         caps: &EthCaps,
+        entrance: &Arc<Entrance>,
     ) -> Result<Self> {
         let rest = Rqt::new(home, 0, queue)?;
         let spread = Rqt::new(home, caps.log_table(), queue)?;
         let kinds = Kinds::new(home, domain, &spread, &rest, hash)?;
         let vlans = match caps.vlan_filter {
-            true => Some(Vlans::new(home, 1, kinds.table.destination())?),
+            true => Some(Vlans::new(home, 2, kinds.table.destination())?),
             false => None,
         };
         // Twice the room: addresses have one half, the two other entries are in the other.
-        let root = Table::new(home, 0, caps.log_addresses + 1)?;
+        let root = Table::new(home, 1, caps.log_addresses + 1)?;
         let half = 1u32 << caps.log_addresses;
         let address = Match {
             dmac: Match::ADDRESS,
@@ -165,7 +177,7 @@ impl Steering {
         let addresses = root.group(0, half - 1, address)?;
         let groups = root.group(half, half, group)?;
         let everything = root.group(half + 1, half + 1, Match::NOTHING)?;
-        root.make_root()?;
+        let door = entrance.lead(home, &root)?;
         // CAST: at most 1024.
         let mut listed = KVVec::with_capacity(half as usize, GFP_KERNEL)?;
         for _ in 0..half {
@@ -178,6 +190,7 @@ impl Steering {
             addresses,
             groups,
             everything,
+            _door: door,
             _root: root,
             vlans,
             kinds,

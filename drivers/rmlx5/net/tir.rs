@@ -15,7 +15,7 @@ use mlx5_hw::{
     span, //
 };
 
-use super::hash::Hash;
+use super::hash::KEY_LEN;
 use crate::{
     cmd::Command,
     home::Home,
@@ -65,18 +65,34 @@ impl Traffic {
     }
 }
 
+/// What of a packet a hash is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hashed {
+    /// IPv6, not IPv4.
+    pub(crate) v6: bool,
+    /// UDP, not TCP.
+    pub(crate) udp: bool,
+    /// `MLX5_HASH_FIELD_SEL_*`.
+    pub(crate) fields: u32,
+}
+
 /// Where a TIR sends its packets.
 #[derive(Clone, Copy)]
-pub(super) enum Target<'a> {
+pub(crate) enum Target<'a> {
+    /// One RQ.
+    Queue(u32),
     /// The entry of an RQT that has one only.
     First(u32),
     /// An entry of an RQT, by Toeplitz hash.
-    Hash { rqt: u32, hash: &'a Hash },
+    Hash {
+        rqt: u32,
+        key: &'a [u8; KEY_LEN],
+        hashed: Hashed,
+    },
 }
 
 struct CreateTir<'a> {
     domain: u32,
-    traffic: Traffic,
     target: Target<'a>,
 }
 
@@ -88,12 +104,16 @@ impl Command for CreateTir<'_> {
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input.with(span!(create_tir_in, ctx), |tirc| {
+            let way = match self.target {
+                Target::Queue(_) => raw::MLX5_TIRC_DISP_TYPE_DIRECT,
+                _ => raw::MLX5_TIRC_DISP_TYPE_INDIRECT,
+            };
             tirc.set(field!(tirc, transport_domain), self.domain.into())
-                .set(
-                    field!(tirc, disp_type),
-                    raw::MLX5_TIRC_DISP_TYPE_INDIRECT.into(),
-                );
+                .set(field!(tirc, disp_type), way.into());
             match self.target {
+                Target::Queue(number) => {
+                    tirc.set(field!(tirc, inline_rqn), number.into());
+                }
                 // Nothing is hashed; a function there must be (`mlx5e_tir_builder_build_direct`).
                 Target::First(rqt) => {
                     tirc.set(field!(tirc, indirect_table), rqt.into()).set(
@@ -101,22 +121,26 @@ impl Command for CreateTir<'_> {
                         raw::MLX5_RX_HASH_FN_INVERTED_XOR8.into(),
                     );
                 }
-                Target::Hash { rqt, hash } => {
-                    let v6 = self.traffic.ethertype() == Some(0x86dd);
-                    let udp = self.traffic.protocol() == Some(17);
+                Target::Hash { rqt, key, hashed } => {
                     tirc.set(field!(tirc, indirect_table), rqt.into())
                         .set(
                             field!(tirc, rx_hash_fn),
                             raw::MLX5_RX_HASH_FN_TOEPLITZ.into(),
                         )
-                        .set_flag(field!(tirc, rx_hash_field_selector_outer.l3_prot_type), v6)
-                        .set_flag(field!(tirc, rx_hash_field_selector_outer.l4_prot_type), udp)
+                        .set_flag(
+                            field!(tirc, rx_hash_field_selector_outer.l3_prot_type),
+                            hashed.v6,
+                        )
+                        .set_flag(
+                            field!(tirc, rx_hash_field_selector_outer.l4_prot_type),
+                            hashed.udp,
+                        )
                         .set(
                             field!(tirc, rx_hash_field_selector_outer.selected_fields),
-                            hash.selected(self.traffic).into(),
+                            hashed.fields.into(),
                         );
                     tirc.raw(span!(tirc, rx_hash_toeplitz_key))
-                        .copy_from_slice(&hash.key);
+                        .copy_from_slice(key);
                 }
             }
         });
@@ -164,31 +188,22 @@ plain_command! {
 }
 
 /// A TIR. It must go before its target.
-pub(super) struct Tir {
+pub(crate) struct Tir {
     number: u32,
     home: Home,
 }
 
 impl Tir {
     /// Makes a TIR of a transport domain. Sleeps.
-    pub(super) fn new(
-        home: &Home,
-        domain: u32,
-        traffic: Traffic,
-        target: Target<'_>,
-    ) -> Result<Self> {
+    pub(crate) fn new(home: &Home, domain: u32, target: Target<'_>) -> Result<Self> {
         Ok(Self {
-            number: home.cmd().exec(&CreateTir {
-                domain,
-                traffic,
-                target,
-            })?,
+            number: home.cmd().exec(&CreateTir { domain, target })?,
             home: home.clone(),
         })
     }
 
     /// Its number.
-    pub(super) fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.number
     }
 

@@ -66,6 +66,10 @@ pub struct DeviceAttributes {
     pub max_srq_wr: u32,
     /// Scatter entries of an SRQ request.
     pub max_srq_sge: u32,
+    /// Receive work queues; 0 without.
+    pub max_receive_wqs: u32,
+    /// Tables of receive work queues for raw packets, and queues in one.
+    pub max_wq_tables: (u32, u32),
     /// Pages of a fast registration.
     pub max_fast_reg_page_list_len: u32,
     /// Partitions.
@@ -117,6 +121,13 @@ impl DeviceAttributes {
         to.max_srq_wr = self.max_srq_wr;
         to.max_srq_sge = self.max_srq_sge;
         to.max_fast_reg_page_list_len = self.max_fast_reg_page_list_len;
+        to.max_wq_type_rq = self.max_receive_wqs;
+        let (tables, size) = self.max_wq_tables;
+        if tables != 0 {
+            to.rss_caps.max_rwq_indirection_tables = tables;
+            to.rss_caps.max_rwq_indirection_table_size = size;
+            to.rss_caps.supported_qpts = 1 << bindings::ib_qp_type_IB_QPT_RAW_PACKET;
+        }
         to.max_pkeys = self.max_pkeys;
         to.local_ca_ack_delay = self.local_ca_ack_delay;
         to.timestamp_mask = self.timestamp_mask;

@@ -58,6 +58,8 @@ pub type CqNotifier = Notifier<bindings::ib_cq>;
 pub type QpNotifier = Notifier<bindings::ib_qp>;
 /// Tells the user of an SRQ.
 pub type SrqNotifier = Notifier<bindings::ib_srq>;
+/// Tells the user of a work queue.
+pub type WqNotifier = Notifier<bindings::ib_wq>;
 
 impl CqNotifier {
     /// The CQ was armed and has something.
@@ -157,6 +159,26 @@ impl SrqNotifier {
                 };
                 if let Some(handler) = (*srq).event_handler {
                     handler(&mut event, (*srq).srq_context);
+                }
+            }
+        });
+    }
+}
+
+impl WqNotifier {
+    /// The queue does not work any more.
+    pub fn fatal(&self) {
+        self.with(|wq| {
+            // SAFETY: By the type invariant the object is there; its members do not change after
+            // its creation.
+            unsafe {
+                let mut event = bindings::ib_event {
+                    device: (*wq).device,
+                    element: bindings::ib_event__bindgen_ty_1 { wq },
+                    event: bindings::ib_event_type_IB_EVENT_WQ_FATAL,
+                };
+                if let Some(handler) = (*wq).event_handler {
+                    handler(&mut event, (*wq).wq_context);
                 }
             }
         });

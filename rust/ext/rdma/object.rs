@@ -59,6 +59,47 @@ impl<C, T> Object<C, T> {
     }
 }
 
+/// For kinds of objects whose memory the core does not allocate.
+impl<C, T> Object<C, T> {
+    /// Zeroed memory for an object without payload.
+    pub(super) fn reserve() -> Result<*mut C> {
+        let place = KBox::<Self>::new_uninit(GFP_KERNEL | __GFP_ZERO)?;
+        Ok(KBox::into_raw(place).cast())
+    }
+
+    /// Frees the memory of an object without payload.
+    ///
+    /// # Safety
+    ///
+    /// `core` must come from [`Self::reserve`], have no payload, and not be used any more.
+    pub(super) unsafe fn release(core: *mut C) {
+        // SAFETY: By the safety requirements.
+        drop(unsafe { KBox::<MaybeUninit<Self>>::from_raw(core.cast()) });
+    }
+
+    /// A new object.
+    pub(super) fn allocate(payload: T) -> Result<*mut C> {
+        let core = Self::reserve()?;
+        // SAFETY: Memory of the size of an object, and nobody else has it yet; moving a value cannot
+        // fail.
+        unsafe { Self::create(core, Ok::<_, Error>(payload))? };
+        Ok(core)
+    }
+
+    /// Drops the payload and frees the memory.
+    ///
+    /// # Safety
+    ///
+    /// `core` must come from [`Self::reserve`], have a payload, and not be used any more.
+    pub(super) unsafe fn free(core: *mut C) {
+        // SAFETY: By the safety requirements.
+        unsafe {
+            Self::destroy(core);
+            Self::release(core);
+        }
+    }
+}
+
 /// A reference to an object of the core with a payload `T`, valid for `'a`.
 ///
 /// # Invariants

@@ -16,6 +16,7 @@ use super::{
     object::{Context, Pd, Ref},
     srq::Srq,
     verbs::UserVerbs,
+    wq::WqTable,
     xrcd::Xrcd,
 };
 
@@ -37,6 +38,8 @@ pub enum QpKind {
     XrcTarget,
     /// Unreliable datagrams to QP 1, for management.
     Gsi,
+    /// Ethernet frames as they are.
+    RawPacket,
     /// Another one, by its number (`enum ib_qp_type`).
     Other(u32),
 }
@@ -50,6 +53,7 @@ impl QpKind {
             bindings::ib_qp_type_IB_QPT_XRC_INI => Self::XrcInitiator,
             bindings::ib_qp_type_IB_QPT_XRC_TGT => Self::XrcTarget,
             bindings::ib_qp_type_IB_QPT_GSI => Self::Gsi,
+            bindings::ib_qp_type_IB_QPT_RAW_PACKET => Self::RawPacket,
             other => Self::Other(other),
         }
     }
@@ -62,6 +66,7 @@ impl QpKind {
             Self::XrcInitiator => bindings::ib_qp_type_IB_QPT_XRC_INI,
             Self::XrcTarget => bindings::ib_qp_type_IB_QPT_XRC_TGT,
             Self::Gsi => bindings::ib_qp_type_IB_QPT_GSI,
+            Self::RawPacket => bindings::ib_qp_type_IB_QPT_RAW_PACKET,
             Self::Other(other) => other,
         }
     }
@@ -230,6 +235,12 @@ impl<'a, D: UserVerbs> NewQp<'a, D> {
         unsafe { (*self.qp).qp_num = number };
     }
 
+    /// The QP is not shown by `rdma resource`: it has nothing that could be asked for.
+    pub fn hide(&mut self) {
+        // SAFETY: By the type invariant; the core has not added it yet.
+        unsafe { (*self.qp).res.set_no_track(1) };
+    }
+
     /// The domain; some services have none.
     pub fn pd(&self) -> Option<Pd<'a, D::Pd>> {
         // SAFETY: By the type invariant.
@@ -252,6 +263,13 @@ impl<'a, D: UserVerbs> NewQp<'a, D> {
     /// CQ of receives.
     pub fn recv_cq(&self) -> Option<Cq<'a, D::Cq>> {
         Self::cq(self.get().recv_cq)
+    }
+
+    /// The table of work queues that a hash picks from, for a QP that only receives by it.
+    pub fn wq_table(&self) -> Option<WqTable<'a, D::WqTable>> {
+        let table = self.get().rwq_ind_tbl;
+        // SAFETY: By the type invariant this is null or a table of the driver.
+        (!table.is_null()).then(|| unsafe { Ref::from_raw(table) })
     }
 
     /// Where receives are taken from, if it is not the QP's own queue.
@@ -501,6 +519,31 @@ pub struct QpReport {
 }
 
 impl QpReport {
+    /// A QP in RESET that nothing is known of.
+    pub fn of_nothing() -> Self {
+        Self {
+            state: QpState::Reset,
+            draining: false,
+            path_mtu: Mtu::Bytes256,
+            qkey: 0,
+            rq_psn: 0,
+            sq_psn: 0,
+            destination_qpn: 0,
+            access: Access::NONE,
+            caps: QpCaps::default(),
+            path: None,
+            pkey_index: 0,
+            max_rd_atomic: 0,
+            max_dest_rd_atomic: 0,
+            min_rnr_timer: 0,
+            port: 0,
+            timeout: 0,
+            retry_count: 0,
+            rnr_retry: 0,
+            signals_all: false,
+        }
+    }
+
     /// Writes to the core's structures.
     pub(super) fn store(
         &self,

@@ -9,12 +9,14 @@ use super::{
     cq::{Cq, NewCq},
     details::Details,
     device::Driver,
+    flow::NewFlow,
     mr::{Mr, NewMr, Reregister},
     mw::NewWindow,
     object::Context,
     qp::{NewQp, NewXrcTarget, Qp, QpChange, QpReport},
     srq::{NewSrq, Srq, SrqAttributes, SrqChange},
     udata::Udata,
+    wq::{NewWq, NewWqTable, Wq, WqChange},
 };
 
 /// A driver whose queues are in the hands of user space: posting, polling and arming never come here.
@@ -38,6 +40,12 @@ pub trait UserVerbs: Driver {
     type Window: Send + Sync + 'static;
     /// The driver's part of an XRC domain.
     type Xrcd: Send + Sync + 'static;
+    /// The driver's part of a work queue.
+    type Wq: Send + Sync + 'static;
+    /// The driver's part of a table of work queues.
+    type WqTable: Send + Sync + 'static;
+    /// The driver's part of a flow rule.
+    type Flow: Send + Sync + 'static;
 
     /// Makes a CQ.
     fn create_cq(
@@ -127,6 +135,36 @@ pub trait UserVerbs: Driver {
 
     /// Makes an XRC domain.
     fn create_xrcd(data: &Self::Data, context: Context<'_, Self::Context>) -> Result<Self::Xrcd>;
+
+    /// Makes a work queue in RESET.
+    fn create_wq(
+        data: &Self::Data,
+        new: &mut NewWq<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::Wq>;
+
+    /// Changes a work queue.
+    fn modify_wq(
+        data: &Self::Data,
+        wq: Wq<'_, Self::Wq>,
+        change: WqChange,
+        udata: &mut Udata<'_>,
+    ) -> Result;
+
+    /// Makes a table of work queues, which outlive it.
+    fn create_wq_table(
+        data: &Self::Data,
+        new: &mut NewWqTable<'_, Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::WqTable>;
+
+    /// Makes frames that match a rule come to a QP; the QP outlives the rule.
+    fn create_flow(
+        data: &Self::Data,
+        qp: Qp<'_, Self::Qp>,
+        new: &NewFlow<'_>,
+        udata: &mut Udata<'_>,
+    ) -> Result<Self::Flow>;
 
     /// Checks an address vector and answers the user space library, which keeps it.
     fn create_ah(data: &Self::Data, path: &AddressVector<'_>, udata: &mut Udata<'_>) -> Result;

@@ -32,7 +32,10 @@ use crate::{
     doorbell::Doorbell,
     home::Home,
     ib::{
-        events::Events,
+        events::{
+            Events,
+            QueueKind, //
+        },
         qp::{
             modify::{
                 datagram,
@@ -160,7 +163,7 @@ impl Gsi {
         qp.transit(cmd, Transition::RtrToRts, 0, common)?;
         let number = qp.number();
         let doorbell = Doorbell::new(&uar, REGISTER, caps.log_bf_register)?;
-        events.remember_qp(number, self.notifier.clone())?;
+        events.remember_qp(QueueKind::Qp, number, self.notifier.clone())?;
         let before = self.queues.key();
         let key = (home.generation(), number);
         // What is received at once finds its queue.

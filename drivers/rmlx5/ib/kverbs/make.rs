@@ -38,6 +38,7 @@ use crate::{
             log_entries,
             Completions, //
         },
+        events::QueueKind,
         qp::{
             check_caps,
             Pair,
@@ -167,7 +168,9 @@ pub(super) fn qp(data: &Data, new: &mut NewQp<'_, Verbs>) -> Result<Pair> {
         QpKind::Uc => Transport::Uc,
         QpKind::Ud => Transport::Ud,
         QpKind::Gsi => Transport::Gsi,
-        QpKind::XrcInitiator | QpKind::XrcTarget | QpKind::Other(_) => return Err(EOPNOTSUPP),
+        QpKind::XrcInitiator | QpKind::XrcTarget | QpKind::RawPacket | QpKind::Other(_) => {
+            return Err(EOPNOTSUPP)
+        }
     };
     if new.create_flags() != 0 || new.srq().is_some() {
         return Err(EOPNOTSUPP);
@@ -242,7 +245,8 @@ pub(super) fn qp(data: &Data, new: &mut NewQp<'_, Verbs>) -> Result<Pair> {
         send_core.add(key, &queues, (true, false))?;
         recv_core.add(key, &queues, (false, true))?;
     }
-    data.events.remember_qp(number, new.notifier())?;
+    data.events
+        .remember_qp(QueueKind::Qp, number, new.notifier())?;
     new.set_caps(&granted);
     if kind == QpKind::Gsi && Arc::ptr_eq(send_core, recv_core) {
         let core = send_core.clone();

@@ -24,6 +24,7 @@ use mlx5_hw::{
 
 use super::{
     abi,
+    Hardware,
     Inner,
     Pair, //
 };
@@ -48,7 +49,8 @@ pub(in crate::ib) const fn datagram(kind: QpKind) -> Option<(u64, u64)> {
 const MIGRATED: u32 = 0;
 
 /// What is changed.
-enum Move {
+#[derive(Clone, Copy)]
+pub(super) enum Move {
     Reset,
     Error,
     Step(Transition),
@@ -94,7 +96,7 @@ fn optional_of_step(transition: Transition, kind: QpKind) -> u32 {
     let (access, rnr) = match kind {
         QpKind::Rc | QpKind::XrcInitiator | QpKind::XrcTarget => (RRE | RAE | RWE, RNR),
         QpKind::Uc => (RWE, 0),
-        QpKind::Ud | QpKind::Gsi | QpKind::Other(_) => (QKEY, 0),
+        QpKind::Ud | QpKind::Gsi | QpKind::RawPacket | QpKind::Other(_) => (QKEY, 0),
     };
     match transition {
         Transition::RstToInit => 0,
@@ -331,6 +333,9 @@ pub(in crate::ib) fn modify(data: &Data, qp: Qp<'_, Pair>, change: &QpChange<'_>
         };
     }
     pair.home.alive()?;
+    if matches!(pair.inner.lock().qp, Some(Hardware::Rss(_))) {
+        return Err(ENOSYS);
+    }
     let caps = data.device.caps()?;
     let number = qp.number();
     check(data, &caps, number, change)?;
@@ -357,16 +362,28 @@ pub(in crate::ib) fn modify(data: &Data, qp: Qp<'_, Pair>, change: &QpChange<'_>
         data.complain(fmt!("QP {number:#x}: the device has no atomics"));
         return Err(EOPNOTSUPP);
     }
-    let hardware = inner.qp.as_ref().ok_or(EIO)?;
-    match Move::between(from, to) {
-        Some(Move::Reset) => {
+    let Some(step) = Move::between(from, to) else {
+        data.complain(fmt!("QP {number:#x}: {from:?} to {to:?} is not supported"));
+        return Err(EINVAL);
+    };
+    let hardware = match inner.qp.as_ref().ok_or(EIO)? {
+        Hardware::Qp(qp) => qp,
+        Hardware::Rss(_) => return Err(ENOSYS),
+        Hardware::Raw(raw) => {
+            raw.step(step)?;
+            inner.state = to;
+            return Ok(());
+        }
+    };
+    match step {
+        Move::Reset => {
             hardware.reset(&data.device.cmd)?;
             if let Some(queues) = &pair.queues {
                 queues.reset()?;
             }
         }
-        Some(Move::Error) => hardware.fail(&data.device.cmd)?,
-        Some(Move::Step(transition)) => {
+        Move::Error => hardware.fail(&data.device.cmd)?,
+        Move::Step(transition) => {
             let optional = optional_of_change(change) & optional_of_step(transition, pair.kind);
             // Source: `__mlx5_ib_modify_qp` in ib/qp.c.
             let set = (transition == Transition::RstToInit).then(|| data.device.counter_set());
@@ -375,10 +392,6 @@ pub(in crate::ib) fn modify(data: &Data, qp: Qp<'_, Pair>, change: &QpChange<'_>
                 filled = fill(qpc, &pair, &caps, number, change, &next, set);
             })?;
             filled?;
-        }
-        None => {
-            data.complain(fmt!("QP {number:#x}: {from:?} to {to:?} is not supported"));
-            return Err(EINVAL);
         }
     }
     inner.state = next.state;

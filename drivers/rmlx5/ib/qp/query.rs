@@ -13,7 +13,10 @@ use kernel_ext::rdma::{
 };
 use mlx5_hw::raw;
 
-use super::Pair;
+use super::{
+    Hardware,
+    Pair, //
+};
 use crate::qp::query::{
     PathSnapshot,
     Snapshot, //
@@ -66,8 +69,21 @@ pub(in crate::ib) fn query(qp: Qp<'_, Pair>) -> Result<QpReport> {
     let pair = qp.payload();
     pair.home.alive()?;
     let mut inner = pair.inner.lock();
-    let hardware = inner.qp.as_ref().ok_or(EIO)?;
-    let snapshot: Snapshot = hardware.query(pair.home.cmd())?;
+    let snapshot: Snapshot = match inner.qp.as_ref().ok_or(EIO)? {
+        Hardware::Qp(qp) => qp.query(pair.home.cmd())?,
+        Hardware::Rss(_) => return Err(ENOSYS),
+        Hardware::Raw(raw) => {
+            let state = raw.state(inner.state)?;
+            inner.state = state;
+            return Ok(QpReport {
+                state,
+                caps: pair.caps,
+                port: 1,
+                signals_all: pair.signals_all,
+                ..QpReport::of_nothing()
+            });
+        }
+    };
     let (state, draining) = state(snapshot.state)?;
     // The device may have gone to ERROR by itself.
     inner.state = state;

@@ -10,6 +10,7 @@ use kernel_ext::rdma::{
 };
 
 use super::{
+    Hardware,
     Inner,
     Pair,
     NO_USER_INDEX, //
@@ -17,6 +18,7 @@ use super::{
 use crate::{
     home::Home,
     ib::{
+        events::QueueKind,
         Data,
         Verbs, //
     },
@@ -50,7 +52,7 @@ pub(in crate::ib) fn create(data: &Data, new: &mut NewXrcTarget<'_, Verbs>) -> R
     let inner = Inner::new()?;
     let qp = UserQp::create(&data.device.cmd, config, QueueMemory::Nothing)?;
     let number = qp.number();
-    inner.lock().qp = Some(qp);
+    inner.lock().qp = Some(Hardware::Qp(qp));
     // From here on an error destroys it.
     let pair = Pair {
         home,
@@ -65,7 +67,8 @@ pub(in crate::ib) fn create(data: &Data, new: &mut NewXrcTarget<'_, Verbs>) -> R
         queues: None,
         lives: data.lives.clone(),
     };
-    data.events.remember_qp(number, new.notifier())?;
+    data.events
+        .remember_qp(QueueKind::Qp, number, new.notifier())?;
     new.set_number(number);
     Ok(pair)
 }

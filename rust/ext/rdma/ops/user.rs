@@ -12,6 +12,7 @@ use super::{
         ah::AddressVector,
         cq::NewCq,
         device::Shell,
+        flow::NewFlow,
         kverbs::KernelVerbs,
         mr::{Allocated, NewMr, Reregister},
         mw::NewWindow,
@@ -21,6 +22,7 @@ use super::{
         srq::{NewSrq, SrqChange},
         udata::Udata,
         verbs::UserVerbs,
+        wq::{NewWq, NewWqTable, WqChange},
     },
     kverbs::{AhObject, KernelOps},
 };
@@ -33,7 +35,10 @@ pub(super) type CqObject<D> =
 pub(super) type QpObject<D> =
     Object<bindings::ib_qp, Watched<bindings::ib_qp, <D as UserVerbs>::Qp>>;
 type SrqObject<D> = Object<bindings::ib_srq, Watched<bindings::ib_srq, <D as UserVerbs>::Srq>>;
+type FlowObject<D> = Object<bindings::ib_flow, <D as UserVerbs>::Flow>;
 type WindowObject<D> = Object<bindings::ib_mw, <D as UserVerbs>::Window>;
+type WqObject<D> = Object<bindings::ib_wq, Watched<bindings::ib_wq, <D as UserVerbs>::Wq>>;
+type WqTableObject<D> = Object<bindings::ib_rwq_ind_table, <D as UserVerbs>::WqTable>;
 type XrcdObject<D> = Object<bindings::ib_xrcd, <D as UserVerbs>::Xrcd>;
 
 /// The context and the private part of a call by a user. `EOPNOTSUPP` for the kernel, which has
@@ -78,6 +83,13 @@ impl<D: KernelVerbs> UserOps<D> {
         ops.dealloc_mw = Some(Self::dealloc_mw);
         ops.alloc_xrcd = Some(Self::alloc_xrcd);
         ops.dealloc_xrcd = Some(Self::dealloc_xrcd);
+        ops.create_flow = Some(Self::create_flow);
+        ops.destroy_flow = Some(Self::destroy_flow);
+        ops.create_wq = Some(Self::create_wq);
+        ops.modify_wq = Some(Self::modify_wq);
+        ops.destroy_wq = Some(Self::destroy_wq);
+        ops.create_rwq_ind_table = Some(Self::create_wq_table);
+        ops.destroy_rwq_ind_table = Some(Self::destroy_wq_table);
         ops.create_user_ah = Some(Self::create_user_ah);
         ops.destroy_ah = Some(Self::destroy_ah);
         ops.attach_mcast = Some(Self::attach_mcast);
@@ -87,6 +99,7 @@ impl<D: KernelVerbs> UserOps<D> {
         ops.size_ib_srq = const { SrqObject::<D>::SIZE };
         ops.size_ib_mw = const { WindowObject::<D>::SIZE };
         ops.size_ib_xrcd = const { XrcdObject::<D>::SIZE };
+        ops.size_ib_rwq_ind_table = const { WqTableObject::<D>::SIZE };
         ops.size_ib_ah = const { AhObject::<D>::SIZE };
     }
 
@@ -440,6 +453,110 @@ impl<D: KernelVerbs> UserOps<D> {
     ) -> c_int {
         // SAFETY: The core destroys what was created, after everything that uses it.
         unsafe { XrcdObject::<D>::destroy(xrcd) };
+        0
+    }
+
+    extern "C" fn create_flow(
+        qp: *mut bindings::ib_qp,
+        attr: *mut bindings::ib_flow_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> *mut bindings::ib_flow {
+        let make = || {
+            // SAFETY: The core passes a QP of this driver and a rule as long as it says; everything lives
+            // for this call. The core keeps the QP as long as there is the rule, and fills in its own part.
+            let (qp, data, new, mut udata) = unsafe {
+                let (_, udata) = user::<D>(udata)?;
+                let data = Shell::<D>::data((*qp).device);
+                (Ref::from_raw(qp), data, NewFlow::new(attr), udata)
+            };
+            FlowObject::<D>::allocate(D::create_flow(data, qp, &new, &mut udata)?)
+        };
+        make().unwrap_or_else(|error| error.to_ptr())
+    }
+
+    extern "C" fn destroy_flow(flow: *mut bindings::ib_flow) -> c_int {
+        // SAFETY: The core destroys what was created.
+        unsafe { FlowObject::<D>::free(flow) };
+        0
+    }
+
+    extern "C" fn create_wq(
+        pd: *mut bindings::ib_pd,
+        attr: *mut bindings::ib_wq_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> *mut bindings::ib_wq {
+        let make = |wq: *mut bindings::ib_wq| {
+            // SAFETY: The core passes a domain of this driver, and attributes with a CQ of it; everything
+            // lives for this call. Nobody else has `wq` yet. As for CQs, the notifier is closed before
+            // the queue goes; the core fills in its own part when this has returned.
+            unsafe {
+                let (context, mut udata) = user::<D>(udata)?;
+                let notifier = Notifier::new(wq)?;
+                let data = Shell::<D>::data((*pd).device);
+                (*wq).device = (*pd).device;
+                (*wq).event_handler = (*attr).event_handler;
+                (*wq).wq_context = (*attr).wq_context;
+                let pd = Ref::from_raw(pd);
+                let mut new = NewWq::new(wq, attr, context, pd, notifier.clone());
+                let payload =
+                    D::create_wq(data, &mut new, &mut udata).inspect_err(|_| notifier.close())?;
+                WqObject::<D>::create(wq, Ok::<_, Error>(Watched::new(notifier, payload)))
+            }
+        };
+        let made = WqObject::<D>::reserve().and_then(|wq| {
+            // SAFETY: Reserved above, without payload, and nobody else's.
+            make(wq).inspect_err(|_| unsafe { WqObject::<D>::release(wq) })?;
+            Ok(wq)
+        });
+        made.unwrap_or_else(|error| error.to_ptr())
+    }
+
+    extern "C" fn modify_wq(
+        wq: *mut bindings::ib_wq,
+        attr: *mut bindings::ib_wq_attr,
+        mask: u32,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core passes a queue of this driver, alone; everything lives for this call.
+        from_result(|| unsafe {
+            let (_, mut udata) = user::<D>(udata)?;
+            let data = Shell::<D>::data((*wq).device);
+            let change = WqChange::from_raw(&*attr, mask)?;
+            D::modify_wq(data, Ref::from_raw(wq), change, &mut udata)?;
+            (*wq).state = change.to as u32;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn destroy_wq(wq: *mut bindings::ib_wq, _udata: *mut bindings::ib_udata) -> c_int {
+        // SAFETY: The core destroys what was created, after everything that uses it.
+        unsafe {
+            WqObject::<D>::payload(wq).close();
+            WqObject::<D>::free(wq);
+        }
+        0
+    }
+
+    extern "C" fn create_wq_table(
+        table: *mut bindings::ib_rwq_ind_table,
+        attr: *mut bindings::ib_rwq_ind_table_init_attr,
+        udata: *mut bindings::ib_udata,
+    ) -> c_int {
+        // SAFETY: The core passes a new table of the size it was told, with its device set, and as many
+        // queues of this driver as the attributes say, which it keeps; everything lives for this call.
+        from_result(|| unsafe {
+            let (context, mut udata) = user::<D>(udata)?;
+            let data = Shell::<D>::data((*table).device);
+            let mut new = NewWqTable::new(table, attr, context);
+            let payload = D::create_wq_table(data, &mut new, &mut udata)?;
+            WqTableObject::<D>::create(table, Ok::<_, Error>(payload))?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn destroy_wq_table(table: *mut bindings::ib_rwq_ind_table) -> c_int {
+        // SAFETY: The core destroys what was created, after everything that uses it.
+        unsafe { WqTableObject::<D>::destroy(table) };
         0
     }
 

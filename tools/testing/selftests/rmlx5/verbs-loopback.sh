@@ -59,6 +59,33 @@ test_dmabuf_is_refused() {
 	is "$(klog | grep -c 'rmlx5 .*: MR: memory of another device (a dmabuf) is not supported')" 1 "lines in the kernel log"
 }
 
+# What raw packets, flow rules and work queues do not do, by errno: 12 ENOMEM, 22 EINVAL, 95 EOPNOTSUPP.
+test_raw_refusals() {
+	is "$(python3 verbs-raw.py "$(stock_ibdev)" refusals | tr '\n' ' ')" \
+		"rule 0 priority 12 everything 0 hash 0 port 22 flags 22 trap 95 egress 95 default 95 kind 95 datagrams 22 inner 95 version 22 versions 22 ttl 95 mask 22 protocol 22 ports 0 srq 95 strip 95 state 22 fields 22 both 22 nothing 22 function 95 key 22 modified 95 queried 95 drained 22 again 0 " \
+		"errnos"
+	like "$(setpriv --bounding-set -net_raw python3 verbs-raw.py "$(stock_ibdev)" make 2>&1 || :)" 'Errno: 1,' "without the right"
+}
+
+# Rules that say the same share frames; those that come first take them; the interface gets what nobody takes.
+test_raw_frames() {
+	ip maddr add 01:50:56:19:20:a7 dev "$(stock_netdev)"
+	got=$(python3 verbs-raw.py "$(stock_ibdev)" frames "$(stock_netdev)")
+	ip maddr del 01:50:56:19:20:a7 dev "$(stock_netdev)"
+	is "$(echo "$got" | tr '\n' ';')" "1 interface;2 first second;3 first;4 second;5 first;6 first;7 interface;" "frames"
+}
+
+# hold_raw: a process with one of everything that raw packets need.
+hold_raw() {
+	python3 verbs-raw.py "$(stock_ibdev)" hold >/tmp/raw 2>&1 &
+	raw=$!
+	within 60 grep -q rules /tmp/raw || fail "no rules: $(cat /tmp/raw)"
+}
+drop_raw() {
+	kill -9 $raw
+	wait $raw || :
+}
+
 # A GID index where nothing is, and one beyond the table.
 test_wrong_gid_index() {
 	for index in 100 250; do
@@ -95,6 +122,8 @@ test_killed_in_mid_traffic() {
 		endless
 		stop_endless
 	done
+	hold_raw
+	drop_raw
 }
 
 # Connections by the kernel's connection manager, which talks over QP 1: by event and by polling, and datagrams.
@@ -279,9 +308,11 @@ test_storage_goes_on_after_reset() {
 test_reset_under_traffic() {
 	[ "$VERBS_DRIVER" = rmlx5 ] || skip "the stock driver takes its RDMA device away"
 	endless
+	hold_raw
 	echo 1 >"$DEV/reset"
 	expect state up "$(attr state)"
 	stop_endless
+	drop_raw
 	within 20 stock_active
 	within 10 stock_gid_index $here
 	loop ibv_rc_pingpong -n 50 -c -e
@@ -301,9 +332,11 @@ test_no_complaints() { is "$(verbs_complaints)" "" "kernel log"; }
 # The last case: the device goes while programs use it.
 test_unbind_under_traffic() {
 	endless
+	hold_raw
 	driver=$(driver)
 	echo "$BDF" >"$DEV/driver/unbind"
 	stop_endless
+	drop_raw
 	is "$(stock_ibdev)" "" "RDMA devices after unbind"
 	echo "$BDF" >"/sys/bus/pci/drivers/$driver/bind"
 	verbs_up $here

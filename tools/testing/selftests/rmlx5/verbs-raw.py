@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""QPs for raw packets, flow rules and work queues: what is refused, who gets a frame, what is left.
+
+usage: verbs-raw.py DEVICE refusals             prints a name and an errno a line
+       verbs-raw.py DEVICE frames INTERFACE     prints who got which frame
+       verbs-raw.py DEVICE hold                 makes one of everything, prints a line, and waits for its end
+       verbs-raw.py DEVICE make                 makes a QP for raw packets
+"""
+
+import signal
+import socket
+import sys
+import time
+
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.flow import Flow, FlowAttr
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
+from pyverbs.spec import EthSpec, Ipv4ExtSpec, Ipv6Spec, TcpUdpSpec
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.wq import WQ, RwqIndTable, RwqIndTableInitAttr, RxHashConf, WQAttr, WQInitAttr
+from pyverbs.wr import SGE, RecvWR, SendWR
+import pyverbs.enums as e
+
+GROUP = "01:50:56:19:20:a7"
+# Free for experiments.
+ETHERTYPE = 0x88B5
+LENGTH = 60
+# IBV_RX_HASH_*
+V4, V6, TCP, UDP = 1, 4, 16, 64
+KEY = list(range(40))
+
+
+class Side:
+    """A context with a QP for raw packets that is ready."""
+
+    def __init__(self, device, srq=False):
+        self.context = Context(name=device)
+        self.pd = PD(self.context)
+        self.cq = CQ(self.context, 16)
+        self.mr = MR(self.pd, 2048, e.IBV_ACCESS_LOCAL_WRITE)
+        self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=8))) if srq else None
+        self.qp = QP(self.pd, self.attributes(e.IBV_QPT_RAW_PACKET), QPAttr(port_num=1))
+
+    def attributes(self, kind):
+        return QPInitAttr(qp_type=kind, scq=self.cq, rcq=self.cq, srq=self.srq, cap=QPCap(max_send_wr=8, max_recv_wr=8))
+
+    def rule(self, specs, qp=None, **attributes):
+        attr = FlowAttr(num_of_specs=len(specs), **{"port": 1, **attributes})
+        attr.specs.extend(specs)
+        return Flow(qp or self.qp, attr)
+
+    def receive(self):
+        self.qp.post_recv(RecvWR(num_sge=1, sg=[SGE(self.mr.buf, 2048, self.mr.lkey)]))
+
+    def send(self, mark):
+        frame = bytes.fromhex(GROUP.replace(":", "") + "248a07a528c8") + ETHERTYPE.to_bytes(2, "big") + bytes([mark])
+        self.mr.write(frame.ljust(LENGTH, b"\0"), LENGTH)
+        self.qp.post_send(SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[SGE(self.mr.buf, LENGTH, self.mr.lkey)]))
+        self.completion()
+
+    def poll(self):
+        count, done = self.cq.poll()
+        if count and done[0].status != e.IBV_WC_SUCCESS:
+            raise SystemExit(f"a completion with status {done[0].status}")
+        return count
+
+    def completion(self):
+        end = time.monotonic() + 60
+        while not self.poll():
+            if time.monotonic() > end:
+                raise SystemExit("no completion")
+
+    def wq(self, **attributes):
+        return WQ(self.context, WQInitAttr(**{"wq_context": None, "wq_pd": self.pd, "wq_cq": self.cq, "wq_type": e.IBV_WQT_RQ,
+                                              "max_wr": 8, "max_sge": 1, "comp_mask": 0, "create_flags": 0, **attributes}))
+
+    def hashing(self, table, fields=V4, function=e.IBV_RX_HASH_FUNC_TOEPLITZ, key=KEY):
+        mask = (e.IBV_QP_INIT_ATTR_CREATE_FLAGS | e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_RX_HASH | e.IBV_QP_INIT_ATTR_IND_TABLE)
+        conf = RxHashConf(rx_hash_function=function, rx_hash_key_len=len(key), rx_hash_key=key, rx_hash_fields_mask=fields)
+        return QPEx(self.context, QPInitAttrEx(qp_type=e.IBV_QPT_RAW_PACKET, comp_mask=mask, pd=self.pd, hash_conf=conf, ind_table=table))
+
+    def table(self):
+        wqs = [self.wq(), self.wq()]
+        for wq in wqs:
+            wq.modify(WQAttr(attr_mask=e.IBV_WQ_ATTR_STATE, wq_state=e.IBV_WQS_RDY))
+        return RwqIndTable(self.context, RwqIndTableInitAttr(1, wqs))
+
+
+def refusals(device):
+    side = Side(device)
+    table = side.table()
+    hashing = side.hashing(table)
+    datagrams = QP(side.pd, side.attributes(e.IBV_QPT_UD))
+    group = EthSpec(dst_mac=GROUP)
+    v4 = Ipv4ExtSpec(dst_ip="2.2.2.2")
+
+    def moved(*states):
+        for state in states:
+            side.qp.modify(QPAttr(qp_state=state, port_num=1), e.IBV_QP_STATE | (e.IBV_QP_PORT if state == e.IBV_QPS_INIT else 0))
+
+    def state(expected):
+        attr, _ = side.qp.query(e.IBV_QP_STATE)
+        if attr.qp_state != expected:
+            raise SystemExit(f"the QP is in state {attr.qp_state}, not {expected}")
+
+    cases = [
+        ("rule", lambda: side.rule([group], priority=15)),
+        ("priority", lambda: side.rule([group], priority=16)),
+        ("everything", lambda: side.rule([])),
+        ("hash", lambda: side.rule([group], qp=hashing)),
+        ("port", lambda: side.rule([group], port=2)),
+        ("flags", lambda: side.rule([group], flags=1)),
+        ("trap", lambda: side.rule([group], flags=2)),
+        ("egress", lambda: side.rule([group], flags=4)),
+        ("default", lambda: side.rule([], flow_type=1)),
+        ("kind", lambda: side.rule([], flow_type=9)),
+        ("datagrams", lambda: side.rule([group], qp=datagrams)),
+        ("inner", lambda: side.rule([EthSpec(is_inner=1, dst_mac=GROUP)])),
+        ("version", lambda: side.rule([EthSpec(ether_type=0x86DD), v4])),
+        ("versions", lambda: side.rule([EthSpec(ether_type=0x0800), Ipv6Spec(src_ip="a0a1::1", dst_ip="b0b1::1")])),
+        ("ttl", lambda: side.rule([Ipv4ExtSpec(dst_ip="2.2.2.2", ttl=1)])),
+        ("mask", lambda: side.rule([EthSpec(dst_mac=GROUP, dst_mac_mask="01:00:00:00:00:00")])),
+        ("protocol", lambda: side.rule([Ipv4ExtSpec(proto=6), TcpUdpSpec(e.IBV_FLOW_SPEC_UDP, dst_port=7)])),
+        ("ports", lambda: side.rule([v4, TcpUdpSpec(e.IBV_FLOW_SPEC_UDP, dst_port=7)])),
+        ("srq", lambda: Side(device, srq=True)),
+        ("strip", lambda: side.wq(create_flags=e.IBV_WQ_FLAGS_CVLAN_STRIPPING, comp_mask=e.IBV_WQ_INIT_ATTR_FLAGS)),
+        ("state", lambda: side.wq().modify(WQAttr(attr_mask=e.IBV_WQ_ATTR_STATE | e.IBV_WQ_ATTR_CURR_STATE,
+                                                  wq_state=e.IBV_WQS_RDY, curr_wq_state=e.IBV_WQS_ERR))),
+        ("fields", lambda: side.hashing(table, fields=V4 | V6)),
+        ("both", lambda: side.hashing(table, fields=V4 | TCP | UDP)),
+        ("nothing", lambda: side.hashing(table, fields=0)),
+        ("function", lambda: side.hashing(table, function=2)),
+        ("key", lambda: side.hashing(table, key=KEY[1:])),
+        ("modified", lambda: hashing.modify(QPAttr(qp_state=e.IBV_QPS_INIT), e.IBV_QP_STATE)),
+        ("queried", lambda: hashing.query(e.IBV_QP_STATE)),
+        ("drained", lambda: moved(e.IBV_QPS_SQD)),
+        ("again", lambda: (moved(e.IBV_QPS_ERR), state(e.IBV_QPS_ERR), moved(e.IBV_QPS_RESET), state(e.IBV_QPS_RESET),
+                           moved(e.IBV_QPS_INIT, e.IBV_QPS_RTR, e.IBV_QPS_RTS), state(e.IBV_QPS_RTS))),
+    ]
+    for name, case in cases:
+        try:
+            made = case()
+            if hasattr(made, "close"):
+                made.close()
+            print(name, 0)
+        except PyverbsRDMAError as error:
+            # Some of pyverbs' own are negative.
+            print(name, abs(error.error_code))
+
+
+def frames(device, interface):
+    listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
+    listener.bind((interface, ETHERTYPE))
+    sender, first, second = Side(device), Side(device), Side(device)
+    sides = (first, second)
+    for side in sides:
+        for _ in range(8):
+            side.receive()
+
+    def heard(mark, timeout):
+        listener.settimeout(timeout)
+        try:
+            while listener.recv(2048)[14] != mark:
+                pass
+            return True
+        except TimeoutError:
+            return False
+
+    def round(mark, receivers, interface_too):
+        sender.send(mark)
+        for side in receivers:
+            side.completion()
+        # Whoever gets it too has it by now, or soon.
+        names = ["interface"] if heard(mark, 60 if interface_too else 0.5) else []
+        names += [name for name, side in zip(("first", "second"), sides) if side in receivers or side.poll()]
+        print(mark, *names)
+
+    group = EthSpec(dst_mac=GROUP)
+    kind = EthSpec(ether_type=ETHERTYPE)
+    round(1, (), True)
+    mine = first.rule([group])
+    others = second.rule([group])
+    round(2, sides, False)
+    others.close()
+    round(3, (first,), False)
+    # Rules that are not for groups only come first, by priority.
+    later = second.rule([kind], priority=3)
+    round(4, (second,), False)
+    earlier = first.rule([kind], priority=2)
+    round(5, (first,), False)
+    earlier.close()
+    later.close()
+    round(6, (first,), False)
+    mine.close()
+    round(7, (), True)
+
+
+def hold(device):
+    side = Side(device)
+    rules = [side.rule([EthSpec(dst_mac=GROUP)]), side.rule([EthSpec(dst_mac=GROUP)], qp=side.hashing(side.table()))]
+    print(len(rules), "rules", flush=True)
+    signal.pause()
+
+
+def main():
+    device, what, *rest = sys.argv[1:]
+    {"refusals": refusals, "frames": frames, "hold": hold, "make": Side}[what](device, *rest)
+
+
+main()
