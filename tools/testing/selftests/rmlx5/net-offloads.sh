@@ -236,12 +236,14 @@ arrive() {
 	tcpdump -n -r /tmp/seen.pcap 2>/dev/null | wc -l
 }
 
+only_too_long() { [ "$(net_stat rx_oversize_pkts_phy)" = "$(net_count rx_errors)" ]; }
+
 test_no_complaints() {
 	is "$(net_complaints)" "" "kernel log here"
 	is "$(there_do net_complaints)" "" "kernel log there"
-	for counter in rx_errors tx_errors; do
-		is "$(net_count $counter)" 0 $counter
-	done
+	is "$(net_count tx_errors)" 0 tx_errors
+	# The peer's frames may be too long for a while when the MTU changes under traffic.
+	within 20 only_too_long || fail "rx_errors: $(net_count rx_errors), of them too long: $(net_stat rx_oversize_pkts_phy)"
 }
 
 ktap_main "$@"
