@@ -20,6 +20,7 @@ use crate::{
     buf::Memory,
     cmd::Command,
     plain_command,
+    queue_state::State,
     wq::SEND_WQE_BYTES, //
 };
 
@@ -59,7 +60,7 @@ impl Command for CreateSq<'_> {
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input.with(span!(create_sq_in, ctx), |sqc| {
             sqc.set_flag(field!(sqc, flush_in_error_en), true)
-                .set(field!(sqc, state), raw::MLX5_SQC_STATE_RST.into())
+                .set(field!(sqc, state), State::Reset.code())
                 .set(field!(sqc, user_index), self.user_index.into())
                 .set(field!(sqc, cqn), self.cqn.into());
             if let Some(tis) = self.tis {
@@ -88,12 +89,14 @@ impl Command for CreateSq<'_> {
     }
 }
 
-/// MODIFY_SQ from RST to RDY.
-pub(crate) struct ReadySq {
+/// MODIFY_SQ from one state to another.
+pub(crate) struct MoveSq {
     pub(crate) number: u32,
+    pub(crate) from: State,
+    pub(crate) to: State,
 }
 
-impl Command for ReadySq {
+impl Command for MoveSq {
     const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_SQ;
     type In = ifc::modify_sq_in;
     type Out = ifc::modify_sq_out;
@@ -102,19 +105,34 @@ impl Command for ReadySq {
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
         input
             .set(field!(modify_sq_in, sqn), self.number.into())
-            .set(
-                field!(modify_sq_in, sq_state),
-                raw::MLX5_SQC_STATE_RST.into(),
-            )
-            .set(
-                field!(modify_sq_in, ctx.state),
-                raw::MLX5_SQC_STATE_RDY.into(),
-            );
+            .set(field!(modify_sq_in, sq_state), self.from.code())
+            .set(field!(modify_sq_in, ctx.state), self.to.code());
         Ok(())
     }
 
     fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
         Some(())
+    }
+}
+
+/// QUERY_SQ: its state.
+pub(crate) struct QuerySq {
+    pub(crate) number: u32,
+}
+
+impl Command for QuerySq {
+    const OPCODE: u32 = raw::MLX5_CMD_OP_QUERY_SQ;
+    type In = ifc::query_sq_in;
+    type Out = ifc::query_sq_out;
+    type Output = State;
+
+    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
+        input.set(field!(query_sq_in, sqn), self.number.into());
+        Ok(())
+    }
+
+    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<State> {
+        State::parse(output.get(field!(query_sq_out, sq_context.state)))
     }
 }
 

@@ -54,6 +54,7 @@ use crate::{
     },
     doorbell::Doorbell,
     pd::Pd,
+    queue_state::State,
     record::{
         Record,
         Records, //
@@ -61,7 +62,7 @@ use crate::{
     sq::{
         CreateSq,
         DestroySq,
-        ReadySq, //
+        MoveSq, //
     },
     uar::{
         Mapping,
@@ -241,7 +242,11 @@ fn with_sq(
     };
     let result = place
         .cmd
-        .exec(&ReadySq { number: sqn })
+        .exec(&MoveSq {
+            number: sqn,
+            from: State::Reset,
+            to: State::Ready,
+        })
         .map_err(Error::from)
         .and_then(|()| queue.run(cq));
     if let Err(error) = place.cmd.exec(&DestroySq { number: sqn }) {

@@ -4,17 +4,6 @@
 //!
 //! Source: `create_raw_packet_qp`, `modify_raw_packet_qp_rq` and `create_rq` in ib/qp.c.
 
-use kernel::prelude::*;
-use mlx5_hw::{
-    field,
-    field::{
-        Mut,
-        Ref, //
-    },
-    ifc,
-    raw, //
-};
-
 use crate::{
     buf::{
         user::{
@@ -27,152 +16,29 @@ use crate::{
         Counted,
         Kind, //
     },
-    cmd::{
-        CmdError,
-        Command, //
-    },
+    cmd::CmdError,
     cq::leak_if_in_doubt,
     home::{
         Home,
         Lent, //
     },
-    net::rq::{
+    queue_state::State,
+    rq::{
         CreateRq,
         DestroyRq,
-        Shape, //
+        MoveRq,
+        QueryRq,
+        Shape,
+        LOG_SEGMENT, //
     },
     sq::{
         CreateSq,
-        DestroySq, //
+        DestroySq,
+        MoveSq,
+        QuerySq, //
     },
 };
-
-/// log2 of the bytes of a scatter entry.
-const LOG_ENTRY: u8 = 4;
-
-/// State of a queue, as the device counts; send and receive queues alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Reset,
-    Ready,
-    Error,
-}
-
-const _: () = assert!(
-    raw::MLX5_SQC_STATE_RST == raw::MLX5_RQC_STATE_RST
-        && raw::MLX5_SQC_STATE_RDY == raw::MLX5_RQC_STATE_RDY
-        && raw::MLX5_SQC_STATE_ERR == raw::MLX5_RQC_STATE_ERR
-);
-
-impl State {
-    const fn code(self) -> u64 {
-        (match self {
-            Self::Reset => raw::MLX5_RQC_STATE_RST,
-            Self::Ready => raw::MLX5_RQC_STATE_RDY,
-            Self::Error => raw::MLX5_RQC_STATE_ERR,
-        }) as u64
-    }
-
-    fn parse(code: u64) -> Option<Self> {
-        [Self::Reset, Self::Ready, Self::Error]
-            .into_iter()
-            .find(|state| state.code() == code)
-    }
-}
-
-/// MODIFY_SQ from one state to another.
-struct MoveSq {
-    number: u32,
-    from: State,
-    to: State,
-}
-
-impl Command for MoveSq {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_SQ;
-    type In = ifc::modify_sq_in;
-    type Out = ifc::modify_sq_out;
-    type Output = ();
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input
-            .set(field!(modify_sq_in, sqn), self.number.into())
-            .set(field!(modify_sq_in, sq_state), self.from.code())
-            .set(field!(modify_sq_in, ctx.state), self.to.code());
-        Ok(())
-    }
-
-    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
-        Some(())
-    }
-}
-
-/// MODIFY_RQ from one state to another.
-struct MoveRq {
-    number: u32,
-    from: State,
-    to: State,
-}
-
-impl Command for MoveRq {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_MODIFY_RQ;
-    type In = ifc::modify_rq_in;
-    type Out = ifc::modify_rq_out;
-    type Output = ();
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input
-            .set(field!(modify_rq_in, rqn), self.number.into())
-            .set(field!(modify_rq_in, rq_state), self.from.code())
-            .set(field!(modify_rq_in, ctx.state), self.to.code());
-        Ok(())
-    }
-
-    fn parse(&self, _output: Ref<'_, Self::Out>) -> Option<()> {
-        Some(())
-    }
-}
-
-/// QUERY_SQ: its state.
-struct QuerySq {
-    number: u32,
-}
-
-impl Command for QuerySq {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_QUERY_SQ;
-    type In = ifc::query_sq_in;
-    type Out = ifc::query_sq_out;
-    type Output = State;
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input.set(field!(query_sq_in, sqn), self.number.into());
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<State> {
-        State::parse(output.get(field!(query_sq_out, sq_context.state)))
-    }
-}
-
-/// QUERY_RQ: its state.
-struct QueryRq {
-    number: u32,
-}
-
-impl Command for QueryRq {
-    const OPCODE: u32 = raw::MLX5_CMD_OP_QUERY_RQ;
-    type In = ifc::query_rq_in;
-    type Out = ifc::query_rq_out;
-    type Output = State;
-
-    fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
-        input.set(field!(query_rq_in, rqn), self.number.into());
-        Ok(())
-    }
-
-    fn parse(&self, output: Ref<'_, Self::Out>) -> Option<State> {
-        State::parse(output.get(field!(query_rq_out, rq_context.state)))
-    }
-}
+use kernel::prelude::*;
 
 /// Memory of a queue: WQEs and doorbell record.
 pub(super) struct Lot {
@@ -235,7 +101,7 @@ impl Queue {
         let made = home.cmd().exec(&CreateRq {
             shape: Shape {
                 log,
-                log_segments: log_stride.saturating_sub(LOG_ENTRY),
+                log_segments: log_stride.saturating_sub(LOG_SEGMENT),
                 keep_vlan: true,
             },
             pd: config.pd,

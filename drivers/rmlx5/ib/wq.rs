@@ -23,15 +23,15 @@ use super::{
     queue::{
         Config,
         Lot,
-        Queue,
-        State, //
+        Queue, //
     },
     Data,
     Verbs, //
 };
 use crate::{
     home::Home,
-    net::rqt::Rqt, //
+    net::rqt::Rqt,
+    queue_state::State, //
 };
 
 /// log2 of the bytes of a scatter entry, the smallest WQE, and of the largest one.

@@ -17,12 +17,8 @@ use super::q_counter::QCounter;
 use crate::{
     cmd::Command,
     home::Home,
-    mr::{
-        Access,
-        Mr, //
-    },
-    pd::Pd,
-    plain_command, //
+    plain_command,
+    realm::Realm, //
 };
 
 plain_command! {
@@ -122,33 +118,27 @@ impl Drop for TransportDomain {
     }
 }
 
-/// All of it.
+/// All of it. Queues go before it.
 pub(super) struct Base {
+    realm: Realm,
     tis: Tis,
     domain: TransportDomain,
     /// A card that has none counts nothing.
     counter: Option<QCounter>,
-    key: Option<Mr>,
-    pd: Option<Pd>,
-    home: Home,
 }
 
 impl Base {
     /// Makes everything. Sleeps.
     pub(super) fn new(home: &Home) -> Result<Self> {
-        let cmd = home.cmd();
         let domain = TransportDomain::new(home)?;
-        let mut base = Self {
-            tis: Tis::new(home, domain.number())?,
+        let tis = Tis::new(home, domain.number())?;
+        let counter = QCounter::new(home).ok();
+        Ok(Self {
+            realm: Realm::new(home)?,
+            tis,
             domain,
-            counter: QCounter::new(home).ok(),
-            key: None,
-            pd: None,
-            home: home.clone(),
-        };
-        let pd = base.pd.insert(Pd::alloc(cmd)?).number();
-        base.key = Some(Mr::create_all(cmd, pd, Access::LOCAL)?);
-        Ok(base)
+            counter,
+        })
     }
 
     /// Number of the TIS.
@@ -163,7 +153,7 @@ impl Base {
 
     /// Number of the protection domain.
     pub(super) fn pd(&self) -> u32 {
-        self.pd.as_ref().map_or(0, Pd::number)
+        self.realm.pd()
     }
 
     /// Counters of its queues.
@@ -173,21 +163,6 @@ impl Base {
 
     /// Key under which bus addresses are memory.
     pub(super) fn lkey(&self) -> u32 {
-        self.key.as_ref().map_or(0, Mr::key)
-    }
-}
-
-impl Drop for Base {
-    fn drop(&mut self) {
-        if !self.home.is_current() {
-            return;
-        }
-        // Queues are gone already; an answer is not needed.
-        if let Some(key) = self.key.take() {
-            let _ = key.destroy(self.home.cmd());
-        }
-        if let Some(pd) = self.pd.take() {
-            pd.dealloc(self.home.cmd());
-        }
+        self.realm.lkey()
     }
 }

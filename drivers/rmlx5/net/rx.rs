@@ -42,15 +42,13 @@ use super::{
         HEADROOM,
         PAGE, //
     },
-    rq::{
-        Rq,
-        Shape, //
-    },
+    rq::Rq,
     slot::RxCounts, //
 };
 use crate::{
     home::Home,
-    record::Record, //
+    record::Record,
+    rq::Shape, //
 };
 
 /// Word of a receive queue in a doorbell record: `MLX5_RCV_DBR`.

@@ -8,14 +8,12 @@ use kernel::prelude::*;
 use super::{
     base::Base,
     cq::Completions,
-    rq::{
-        Rq,
-        Shape, //
-    },
+    rq::Rq, //
 };
 use crate::{
     cq::Moderation,
-    home::Home, //
+    home::Home,
+    rq::Shape, //
 };
 
 /// A receive queue without WQEs. Its completion queue goes after it.

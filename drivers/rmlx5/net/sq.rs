@@ -19,6 +19,7 @@ use crate::{
         Home,
         Lent, //
     },
+    queue_state::State,
     record::{
         Record,
         Records, //
@@ -26,7 +27,7 @@ use crate::{
     sq::{
         CreateSq,
         DestroySq,
-        ReadySq, //
+        MoveSq, //
     },
     wq::SEND_WQE_BYTES, //
 };
@@ -89,7 +90,11 @@ impl Sq {
             let_go: false,
             _counted: Counted::new(Kind::Sq),
         };
-        home.cmd().exec(&ReadySq { number })?;
+        home.cmd().exec(&MoveSq {
+            number,
+            from: State::Reset,
+            to: State::Ready,
+        })?;
         Ok(sq)
     }
 

@@ -17,11 +17,7 @@ use kernel::{
 
 use crate::{
     home::Home,
-    mr::{
-        Access,
-        Mr, //
-    },
-    pd::Pd, //
+    realm::Realm, //
 };
 
 /// Where a domain is on the device.
@@ -34,51 +30,12 @@ pub(in crate::ib) struct Place {
     pub(in crate::ib) key: Option<u32>,
 }
 
-/// A domain and its key on one generation. In the order in which they go.
-struct Second {
-    key: Option<Mr>,
-    pd: Option<Pd>,
-    home: Home,
-}
-
-impl Second {
-    fn new(home: &Home) -> Result<Self> {
-        let cmd = home.cmd();
-        let mut second = Self {
-            key: None,
-            pd: None,
-            home: home.clone(),
-        };
-        // From here on an error gives back what there is.
-        let pd = second.pd.insert(Pd::alloc(cmd)?).number();
-        second.key = Some(Mr::create_all(cmd, pd, Access::LOCAL)?);
-        Ok(second)
-    }
-}
-
-impl Drop for Second {
-    fn drop(&mut self) {
-        // What is of an earlier generation is gone already.
-        if !self.home.is_current() {
-            return;
-        }
-        let cmd = self.home.cmd();
-        if let Some(key) = self.key.take() {
-            // Its memory is everybody's: nothing to keep.
-            let _ = key.destroy(cmd);
-        }
-        if let Some(pd) = self.pd.take() {
-            pd.dealloc(cmd);
-        }
-    }
-}
-
 /// What stands for a domain of the kernel in generations after its own.
 #[pin_data]
 pub(in crate::ib) struct Successor {
     /// `None` before the first one, and at the end.
     #[pin]
-    second: Mutex<Option<Second>>,
+    second: Mutex<Option<Realm>>,
 }
 
 impl Successor {
@@ -94,7 +51,7 @@ impl Successor {
 
     /// Makes the successor on the generation `home`. Sleeps.
     pub(super) fn renew(&self, home: &Home) -> Result {
-        let second = Second::new(home)?;
+        let second = Realm::new(home)?;
         let before = self.second.lock().replace(second);
         drop(before);
         Ok(())
@@ -110,12 +67,11 @@ impl Successor {
     pub(in crate::ib) fn place(&self) -> Result<Place> {
         let guard = self.second.lock();
         let second = guard.as_ref().ok_or(EIO)?;
-        second.home.alive()?;
-        let (pd, key) = second.pd.as_ref().zip(second.key.as_ref()).ok_or(EIO)?;
+        second.home().alive()?;
         Ok(Place {
-            home: second.home.clone(),
-            pd: pd.number(),
-            key: Some(key.key()),
+            home: second.home().clone(),
+            pd: second.pd(),
+            key: Some(second.lkey()),
         })
     }
 }

@@ -37,8 +37,7 @@ use crate::{
         queue::{
             self,
             Lot,
-            Queue,
-            State, //
+            Queue, //
         },
         Data,
         Verbs, //
@@ -54,6 +53,7 @@ use crate::{
         },
     },
     qp::user::Transition,
+    queue_state::State,
 };
 
 /// Both queues; the fields go in this order.
