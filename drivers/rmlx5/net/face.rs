@@ -137,7 +137,6 @@ impl Job for Chores {
             let data = registration.data();
             let mut state = data.state.lock();
             data.recount(&mut state);
-            data.recount_port(&mut state);
         }
         None
     }

@@ -5,7 +5,6 @@ use kernel_ext::net::ethtool::{
     Flow,
     HashFields, //
 };
-use mlx5_hw::raw;
 
 use super::tir::{
     Hashed,
@@ -57,36 +56,23 @@ impl Hash {
         }
     }
 
-    /// What a TIR for such packets hashes.
+    /// What a TIR for such packets hashes. What has no ports has its addresses.
     pub(super) fn hashed(&self, traffic: Traffic) -> Hashed {
         Hashed {
             v6: traffic.ethertype() == Some(0x86dd),
             udp: traffic.protocol() == Some(17),
-            fields: self.selected(traffic),
-        }
-    }
-
-    /// `MLX5_HASH_FIELD_SEL_*` of a TIR for such packets. What has no ports has its addresses.
-    fn selected(&self, traffic: Traffic) -> u32 {
-        let fields = match traffic {
-            Traffic::TcpV4 => self.fields(Flow::TcpV4),
-            Traffic::TcpV6 => self.fields(Flow::TcpV6),
-            Traffic::UdpV4 => self.fields(Flow::UdpV4),
-            Traffic::UdpV6 => self.fields(Flow::UdpV6),
-            Traffic::V4 | Traffic::V6 => HashFields {
-                source_port: false,
-                destination_port: false,
-                ..HashFields::ALL
+            fields: match traffic {
+                Traffic::TcpV4 => self.fields(Flow::TcpV4),
+                Traffic::TcpV6 => self.fields(Flow::TcpV6),
+                Traffic::UdpV4 => self.fields(Flow::UdpV4),
+                Traffic::UdpV6 => self.fields(Flow::UdpV6),
+                Traffic::V4 | Traffic::V6 => HashFields {
+                    source: true,
+                    destination: true,
+                    ..HashFields::NONE
+                },
+                Traffic::Other => HashFields::NONE,
             },
-            Traffic::Other => return 0,
-        };
-        [
-            (fields.source, raw::MLX5_HASH_FIELD_SEL_SRC_IP),
-            (fields.destination, raw::MLX5_HASH_FIELD_SEL_DST_IP),
-            (fields.source_port, raw::MLX5_HASH_FIELD_SEL_L4_SPORT),
-            (fields.destination_port, raw::MLX5_HASH_FIELD_SEL_L4_DPORT),
-        ]
-        .into_iter()
-        .fold(0, |all, (on, bit)| if on { all | bit } else { all })
+        }
     }
 }

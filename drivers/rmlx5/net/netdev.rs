@@ -271,8 +271,14 @@ impl Data {
         netdev.stop_queues();
     }
 
-    /// Counts the frames for which the card had no WQE since it was asked last. Sleeps.
+    /// Asks the card and its port what they have counted. Sleeps.
     pub(super) fn recount(&self, state: &mut State) {
+        self.recount_missed(state);
+        self.recount_port(state);
+    }
+
+    /// Counts the frames for which the card had no WQE since it was asked last. Sleeps.
+    fn recount_missed(&self, state: &mut State) {
         if let (Hardware::Open(_), Some(footing)) = (&state.hardware, &state.footing) {
             if let Some(now) = footing.out_of_buffer() {
                 self.missed.add(now.wrapping_sub(state.missed).into());
@@ -282,7 +288,7 @@ impl Data {
     }
 
     /// Asks the port what it has counted. Its counters may begin anew with a reset. Sleeps.
-    pub(super) fn recount_port(&self, state: &mut State) {
+    fn recount_port(&self, state: &mut State) {
         if let Ok(now) = ppcnt::link(&self.device.cmd) {
             let new = now.too_long.checked_sub(state.too_long);
             self.too_long.add(new.unwrap_or(now.too_long));
@@ -293,7 +299,7 @@ impl Data {
     /// Stops working and takes all rings from the card.
     fn close(&self, netdev: &NetDevice, state: &mut State) {
         self.halt(netdev, state);
-        self.recount(state);
+        self.recount_missed(state);
         rest(state);
         state.hardware = Hardware::None;
     }

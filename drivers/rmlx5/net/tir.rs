@@ -4,6 +4,7 @@
 //! Source: core/en/tir.c, core/en/rss.c.
 
 use kernel::prelude::*;
+use kernel_ext::net::ethtool::HashFields;
 use mlx5_hw::{
     field,
     field::{
@@ -72,8 +73,25 @@ pub(crate) struct Hashed {
     pub(crate) v6: bool,
     /// UDP, not TCP.
     pub(crate) udp: bool,
+    /// Addresses and ports.
+    pub(crate) fields: HashFields,
+}
+
+impl Hashed {
     /// `MLX5_HASH_FIELD_SEL_*`.
-    pub(crate) fields: u32,
+    fn selected(&self) -> u32 {
+        [
+            (self.fields.source, raw::MLX5_HASH_FIELD_SEL_SRC_IP),
+            (self.fields.destination, raw::MLX5_HASH_FIELD_SEL_DST_IP),
+            (self.fields.source_port, raw::MLX5_HASH_FIELD_SEL_L4_SPORT),
+            (
+                self.fields.destination_port,
+                raw::MLX5_HASH_FIELD_SEL_L4_DPORT,
+            ),
+        ]
+        .into_iter()
+        .fold(0, |all, (on, bit)| if on { all | bit } else { all })
+    }
 }
 
 /// Where a TIR sends its packets.
@@ -137,7 +155,7 @@ impl Command for CreateTir<'_> {
                         )
                         .set(
                             field!(tirc, rx_hash_field_selector_outer.selected_fields),
-                            hashed.fields.into(),
+                            hashed.selected().into(),
                         );
                     tirc.raw(span!(tirc, rx_hash_toeplitz_key))
                         .copy_from_slice(key);

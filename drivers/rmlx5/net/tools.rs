@@ -357,7 +357,6 @@ impl Ethtool for Ether {
     fn recount(data: &Data) {
         let mut state = data.state.lock();
         data.recount(&mut state);
-        data.recount_port(&mut state);
         let asked = (0u8..8).take(priorities(data));
         for (priority, counted) in asked.zip(&mut state.traffic) {
             if let Ok(traffic) = ppcnt::traffic(&data.device.cmd, priority) {

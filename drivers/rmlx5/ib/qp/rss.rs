@@ -8,14 +8,16 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-use kernel_ext::rdma::{
-    NewQp,
-    QpCaps,
-    QpKind,
-    Udata,
-    WqTable, //
+use kernel_ext::{
+    net::ethtool::HashFields,
+    rdma::{
+        NewQp,
+        QpCaps,
+        QpKind,
+        Udata,
+        WqTable, //
+    },
 };
-use mlx5_hw::raw;
 
 use super::{
     Hardware,
@@ -97,23 +99,16 @@ fn hashed(mask: u64, log_size: u32) -> Result<Hashed> {
     {
         return Err(EINVAL);
     }
-    let any = |bits: u32, field: u32| if mask & bits != 0 { field } else { 0 };
+    let any = |bits: u32| mask & bits != 0;
     Ok(Hashed {
         v6: Choice::V6.is_in(mask),
         udp: Choice::UDP.is_in(mask),
-        fields: any(
-            Choice::V4.sources | Choice::V6.sources,
-            raw::MLX5_HASH_FIELD_SEL_SRC_IP,
-        ) | any(
-            Choice::V4.destinations | Choice::V6.destinations,
-            raw::MLX5_HASH_FIELD_SEL_DST_IP,
-        ) | any(
-            Choice::TCP.sources | Choice::UDP.sources,
-            raw::MLX5_HASH_FIELD_SEL_L4_SPORT,
-        ) | any(
-            Choice::TCP.destinations | Choice::UDP.destinations,
-            raw::MLX5_HASH_FIELD_SEL_L4_DPORT,
-        ),
+        fields: HashFields {
+            source: any(Choice::V4.sources | Choice::V6.sources),
+            destination: any(Choice::V4.destinations | Choice::V6.destinations),
+            source_port: any(Choice::TCP.sources | Choice::UDP.sources),
+            destination_port: any(Choice::TCP.destinations | Choice::UDP.destinations),
+        },
     })
 }
 

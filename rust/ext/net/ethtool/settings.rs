@@ -99,6 +99,14 @@ impl HashFields {
         destination_port: true,
     };
 
+    /// None.
+    pub const NONE: Self = Self {
+        source: false,
+        destination: false,
+        source_port: false,
+        destination_port: false,
+    };
+
     pub(super) fn raw(self) -> u32 {
         let bit = |on, bit| if on { bit } else { 0 };
         bit(self.source, bindings::RXH_IP_SRC)
