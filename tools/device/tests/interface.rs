@@ -13,7 +13,7 @@ use device::{
     register::{self, absent as registers},
     scaffold::driver::{Driver, Input},
 };
-use mlx5_hw::{field, ifc, raw, status::Status};
+use mlx5_hw::{ifc, status::Status};
 
 const PROFILES: &[&str] = &["default", "minimal", "small", "degraded"];
 
@@ -173,10 +173,7 @@ fn absent_registers_are_a_bad_parameter() {
     let mut driver = Driver::up(Profile::shipped("default").unwrap());
     for one in registers::ABSENT {
         for read in [false, true] {
-            let mut input = Input::<ifc::access_register_in>::new(raw::MLX5_CMD_OP_ACCESS_REG)
-                .op_mod(read.into())
-                .set(field!(access_register_in, register_id), one.id.into());
-            input.bytes.extend_from_slice(&[0; 64]);
+            let input = Input::register(one.id.into(), read, &[0; 64]);
             assert_eq!(driver.refused(input, 80), (Status::BadParam, 1));
         }
     }

@@ -242,14 +242,6 @@ fn a_list_whose_length_and_size_differ_is_refused() {
     assert_eq!(driver.refused(list, 16), (Status::BadInputLen, 4));
 }
 
-fn register(id: u64, read: bool, data: &[u8]) -> Input<ifc::access_register_in> {
-    let mut input = Input::new(raw::MLX5_CMD_OP_ACCESS_REG)
-        .op_mod(read.into())
-        .set(field!(access_register_in, register_id), id);
-    input.bytes.extend_from_slice(data);
-    input
-}
-
 #[test]
 fn closing_the_port_takes_the_link_down_with_an_event() {
     let mut driver = up();
@@ -259,13 +251,13 @@ fn closing_the_port_takes_the_link_down_with_an_event() {
     paos[1] = 1;
     paos[2] = 2;
     paos[4] = 0x80;
-    driver.ok(register(0x5006, false, &paos), 0x20);
+    driver.ok(Input::register(0x5006, false, &paos), 0x20);
     assert_eq!(driver.next_event(&mut queue).unwrap().subtype, 1);
     let state = Input::<ifc::query_vport_state_in>::new(raw::MLX5_CMD_OP_QUERY_VPORT_STATE);
     assert_eq!(driver.ok(state, 16).word(12), 0);
     let mut ask = [0; 16];
     ask[1] = 1;
-    let answer = driver.ok(register(0x5006, true, &ask), 0x20);
+    let answer = driver.ok(Input::register(0x5006, true, &ask), 0x20);
     assert_eq!(answer.word(0x10), 0x0001_0202, "admin and oper down");
 }
 
@@ -273,19 +265,27 @@ fn closing_the_port_takes_the_link_down_with_an_event() {
 fn registers_refuse_wrong_lengths_ports_and_unknown_numbers() {
     let mut driver = up();
     assert_eq!(
-        driver.refused(register(0x5006, true, &[0; 12]), 0x20).0,
+        driver
+            .refused(Input::register(0x5006, true, &[0; 12]), 0x20)
+            .0,
         Status::BadInputLen
     );
     assert_eq!(
-        driver.refused(register(0x5006, true, &[0; 16]), 0x20).0,
+        driver
+            .refused(Input::register(0x5006, true, &[0; 16]), 0x20)
+            .0,
         Status::BadParam
     );
     assert_eq!(
-        driver.refused(register(0x1111, true, &[0; 16]), 0x20).0,
+        driver
+            .refused(Input::register(0x1111, true, &[0; 16]), 0x20)
+            .0,
         Status::BadParam
     );
     assert_eq!(
-        driver.refused(register(0x5006, true, &[0; 16]), 0x18).0,
+        driver
+            .refused(Input::register(0x5006, true, &[0; 16]), 0x18)
+            .0,
         Status::BadOutputLen
     );
 }
@@ -296,13 +296,13 @@ fn flow_control_is_kept_as_it_is_set() {
     let mut pfcc = [0; 32];
     pfcc[1] = 1;
     let ask = pfcc;
-    let out = driver.ok(register(0x5007, true, &ask), 0x30);
+    let out = driver.ok(Input::register(0x5007, true, &ask), 0x30);
     assert_eq!((out.word(0x18), out.word(0x1c)), (0, 0));
 
     // Pauses of the link: what the mask of priorities leaves out stays.
     pfcc[8] = 0x80;
     pfcc[9] = 0xff;
-    driver.ok(register(0x5007, false, &pfcc), 0x30);
+    driver.ok(Input::register(0x5007, false, &pfcc), 0x30);
     let mut priorities = ask;
     priorities[5] = 0x0c;
     priorities[7] = 0xff;
@@ -310,14 +310,14 @@ fn flow_control_is_kept_as_it_is_set() {
     priorities[9] = 0x0f;
     priorities[12] = 0x20;
     priorities[13] = 0x81;
-    driver.ok(register(0x5007, false, &priorities), 0x30);
-    let out = driver.ok(register(0x5007, true, &ask), 0x30);
+    driver.ok(Input::register(0x5007, false, &priorities), 0x30);
+    let out = driver.ok(Input::register(0x5007, true, &ask), 0x30);
     assert_eq!(out.word(0x18), 0x800c_0000);
     assert_eq!(out.word(0x1c), 0x0081_0000);
 
     // Nothing is negotiated.
     pfcc[8] = 0x40;
-    let negotiated = register(0x5007, false, &pfcc);
+    let negotiated = Input::register(0x5007, false, &pfcc);
     assert_eq!(driver.refused(negotiated, 0x30), (Status::BadParam, 0x60));
 }
 

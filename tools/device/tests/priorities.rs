@@ -7,7 +7,7 @@ use device::{
     profile::Profile,
     scaffold::driver::{Driver, Input},
 };
-use mlx5_hw::{field, ifc, raw, status::Status};
+use mlx5_hw::status::Status;
 
 const QPTS: (u64, usize) = (0x4002, 8);
 const QETCR: (u64, usize) = (0x4005, 80);
@@ -24,14 +24,6 @@ fn up() -> Driver {
     Driver::up(Profile::shipped("default").unwrap())
 }
 
-fn access(id: u64, read: bool, data: &[u8]) -> Input<ifc::access_register_in> {
-    let mut input = Input::new(raw::MLX5_CMD_OP_ACCESS_REG)
-        .op_mod(read.into())
-        .set(field!(access_register_in, register_id), id);
-    input.bytes.extend_from_slice(data);
-    input
-}
-
 /// An empty register of the port.
 fn blank((_, len): (u64, usize)) -> Vec<u8> {
     let mut data = vec![0; len];
@@ -40,18 +32,18 @@ fn blank((_, len): (u64, usize)) -> Vec<u8> {
 }
 
 fn read(driver: &mut Driver, register: (u64, usize), data: &[u8]) -> Vec<u8> {
-    let answer = driver.ok(access(register.0, true, data), HEAD + register.1);
+    let answer = driver.ok(Input::register(register.0, true, data), HEAD + register.1);
     answer.output[HEAD..HEAD + register.1].to_vec()
 }
 
 fn write(driver: &mut Driver, register: (u64, usize), data: &[u8]) {
-    driver.ok(access(register.0, false, data), HEAD + register.1);
+    driver.ok(Input::register(register.0, false, data), HEAD + register.1);
 }
 
 /// The reason for which a write is refused, which changes nothing.
 fn refused(driver: &mut Driver, register: (u64, usize), data: &[u8]) -> u16 {
     let before = read(driver, register, &blank(register));
-    let input = access(register.0, false, data);
+    let input = Input::register(register.0, false, data);
     let (status, reason) = driver.refused(input, HEAD + register.1);
     assert_eq!(status, Status::BadParam);
     assert_eq!(read(driver, register, &blank(register)), before);
@@ -69,10 +61,10 @@ fn qcam_tells_which_registers_are_there() {
     for (at, reason) in [(1, 0x80), (3, 0x81)] {
         let mut ask = [0; 72];
         ask[at] = 1;
-        let refused = driver.refused(access(QCAM.0, true, &ask), HEAD + 72);
+        let refused = driver.refused(Input::register(QCAM.0, true, &ask), HEAD + 72);
         assert_eq!(refused, (Status::BadParam, reason));
     }
-    let refused = driver.refused(access(QCAM.0, false, &[0; 72]), HEAD + 72);
+    let refused = driver.refused(Input::register(QCAM.0, false, &[0; 72]), HEAD + 72);
     assert_eq!(refused, (Status::BadParam, 6), "read-only");
 }
 
@@ -92,7 +84,7 @@ fn reserved_bits_ports_and_lengths_are_refused() {
             data[1] = u8::from(register != QCAM);
             data[at] = 0x08;
             for way in [false, true] {
-                let refused = driver.refused(access(id, way, &data), HEAD + len);
+                let refused = driver.refused(Input::register(id, way, &data), HEAD + len);
                 assert_eq!(refused, (Status::BadParam, 4), "{id:#x} byte {at}");
             }
         }
@@ -100,16 +92,19 @@ fn reserved_bits_ports_and_lengths_are_refused() {
             let mut data = blank(register);
             data[1] = 2;
             for way in [false, true] {
-                let refused = driver.refused(access(id, way, &data), HEAD + len);
+                let refused = driver.refused(Input::register(id, way, &data), HEAD + len);
                 assert_eq!(refused, (Status::BadParam, 0x7020), "{id:#x}");
             }
         }
-        let short = driver.refused(access(id, true, &blank(register)[..len - 4]), HEAD + len);
+        let short = driver.refused(
+            Input::register(id, true, &blank(register)[..len - 4]),
+            HEAD + len,
+        );
         assert_eq!(short.0, Status::BadInputLen);
     }
     // The stock driver names no port to these two.
     for (id, len) in [QETCR, QTCT] {
-        driver.ok(access(id, true, &vec![0; len]), HEAD + len);
+        driver.ok(Input::register(id, true, &vec![0; len]), HEAD + len);
     }
 }
 

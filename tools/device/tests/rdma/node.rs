@@ -137,11 +137,7 @@ impl Node {
             .unwrap()
             .set(field!(pmtu_reg, local_port), 1)
             .set(field!(pmtu_reg, admin_mtu), 9000);
-        let mut access = Input::<ifc::access_register_in>::new(raw::MLX5_CMD_OP_ACCESS_REG).set(
-            field!(access_register_in, register_id),
-            raw::MLX5_REG_PMTU.into(),
-        );
-        access.bytes.extend_from_slice(&pmtu);
+        let access = Input::register(raw::MLX5_REG_PMTU.into(), false, &pmtu);
         driver.ok(access, 16 + pmtu.len());
         let uar = driver.alloc_uar();
         let pd = driver.alloc_pd();

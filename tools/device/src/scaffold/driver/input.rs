@@ -3,7 +3,11 @@
 
 use std::marker::PhantomData;
 
-use mlx5_hw::field::{bytes_of, Field, Mut};
+use mlx5_hw::{
+    field,
+    field::{bytes_of, Field, Mut},
+    ifc, raw,
+};
 
 /// Builds the input of one command.
 pub struct Input<L> {
@@ -53,6 +57,18 @@ impl<L> Input<L> {
             self.bytes.extend_from_slice(&element.to_be_bytes());
         }
         self
+    }
+}
+
+impl Input<ifc::access_register_in> {
+    /// ACCESS_REG: `data` is the register, to be written, or what a read asks.
+    #[must_use]
+    pub fn register(id: u64, read: bool, data: &[u8]) -> Self {
+        let mut input = Self::new(raw::MLX5_CMD_OP_ACCESS_REG)
+            .op_mod(read.into())
+            .set(field!(access_register_in, register_id), id);
+        input.bytes.extend_from_slice(data);
+        input
     }
 }
 
