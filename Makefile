@@ -35,8 +35,8 @@ install: ## build/rmlx5.ko to /lib/modules, not loaded by itself; DESTDIR=
 run: tools modules ## the main job: driver, emulated card, verified RDMA traffic, recovery, a summary
 	@$(vm) --results build/run show --module --vcpus 4 --timeout 600 run.sh
 
-test: tools modules kernel-tests ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, KVM=1
-	@$(vm) test "$(T)"
+test: tools modules kernel-tests ## all tests; T=suite or T='suite/case*' a part, T=list shows, V=1 consoles, STRICT=1 no second tries, KVM=1
+	@$(vm) test $(if $(STRICT),--strict) "$(T)"
 
 bench: tools modules ## what a bind, packets and verbs cost with rmlx5 and the stock driver, and data on the card and on rdma_rxe; B=bind, data, net or verbs
 	@$(vm) bench $(B)

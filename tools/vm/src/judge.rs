@@ -52,6 +52,9 @@ pub struct Case {
     /// What to show when it failed, or why it was skipped.
     #[serde(skip)]
     pub notes: Vec<String>,
+    /// A kernel gave an alarm or died: no matter of chance, whatever a second run says.
+    #[serde(skip)]
+    pub grave: bool,
 }
 
 fn outcome_name<S: Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
@@ -152,8 +155,12 @@ impl Evidence<'_> {
                     Some(case) => {
                         case.result = Outcome::Fail;
                         case.notes.extend(notes);
+                        case.grave = true;
                     }
-                    None => cases.push(self.fail("console", notes)),
+                    None => cases.push(Case {
+                        grave: true,
+                        ..self.fail("console", notes)
+                    }),
                 }
             }
         }
@@ -178,6 +185,7 @@ impl Evidence<'_> {
             result: Outcome::Fail,
             seconds: 0.0,
             notes,
+            grave: *self.end == End::Died,
         }
     }
 }

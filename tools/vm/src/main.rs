@@ -15,6 +15,7 @@ use crate::{
     run::Bench,
     service::lock,
     suite::{Part, Selection, Shape, HOST},
+    unsteady::SecondRuns,
 };
 
 mod bench;
@@ -39,6 +40,8 @@ mod report;
 mod run;
 mod service;
 mod suite;
+mod unsteady;
+mod watch;
 
 /// Boots the stock kernel in QEMU and judges what its tests print.
 #[derive(Debug, Parser)]
@@ -69,6 +72,9 @@ enum Command {
         /// How many parts run beside each other.
         #[arg(long, default_value_t = 2)]
         lanes: usize,
+        /// No second run of a part that failed.
+        #[arg(long)]
+        strict: bool,
     },
     /// Run a script of tools/testing/selftests/rmlx5 with one card and show what it prints.
     Show {
@@ -161,7 +167,11 @@ fn act(cli: &Cli) -> Result<bool> {
     };
     match &cli.command {
         Command::Test { selection, .. } if selection == "list" => list(cli),
-        Command::Test { selection, lanes } => test(cli, &bench()?, selection, *lanes),
+        Command::Test {
+            selection,
+            lanes,
+            strict,
+        } => test(cli, &bench()?, selection, *lanes, &SecondRuns::new(*strict)),
         Command::Show {
             script,
             timeout,
@@ -196,7 +206,13 @@ fn list(cli: &Cli) -> Result<bool> {
     Ok(true)
 }
 
-fn test(cli: &Cli, bench: &Bench, selection: &str, lanes: usize) -> Result<bool> {
+fn test(
+    cli: &Cli,
+    bench: &Bench,
+    selection: &str,
+    lanes: usize,
+    second_runs: &SecondRuns,
+) -> Result<bool> {
     let selection = Selection::parse(selection);
     let parts = selection.apply(parts(cli)?)?;
     let mut report = Report::new(&cli.top.join(&cli.results))?;
@@ -209,9 +225,20 @@ fn test(cli: &Cli, bench: &Bench, selection: &str, lanes: usize) -> Result<bool>
     lanes::run(&parts, lanes, |part| {
         let name = format!("{}/{}", part.suite, part.name);
         println!("---- {name}");
-        let (cases, retries) = bench.run(part, &mut |words| println!("     {name}: {words}"));
+        let mut progress = |words: &str| println!("     {name}: {words}");
+        let (mut cases, retries) = bench.run(part, &mut progress);
+        lock(&report).retries += retries;
+        if second_runs.grant(&cases) {
+            lock(&report).unsteady(cases);
+            match bench.keep_logs(part) {
+                Ok(()) => progress("once more"),
+                Err(error) => progress(&format!("once more; the logs are lost: {error}")),
+            }
+            let (second, retries) = bench.run(part, &mut progress);
+            lock(&report).retries += retries;
+            cases = second;
+        }
         let mut report = lock(&report);
-        report.retries += retries;
         for case in cases {
             report.add(case);
         }

@@ -23,6 +23,8 @@ const LAST_LINES: usize = 12;
 pub struct Report {
     directory: PathBuf,
     cases: Vec<Case>,
+    /// What failed in the first of two runs.
+    unsteady: Vec<Case>,
     /// Boots that were repeated because a kernel hung or died in them.
     pub retries: u32,
 }
@@ -37,6 +39,7 @@ impl Report {
         Ok(Self {
             directory: directory.to_owned(),
             cases: Vec::new(),
+            unsteady: Vec::new(),
             retries: 0,
         })
     }
@@ -58,6 +61,16 @@ impl Report {
             }
         }
         self.cases.push(case);
+    }
+
+    /// Takes the results of a part that runs once more; its failures are shown, and stand at the end of the run.
+    pub fn unsteady(&mut self, cases: Vec<Case>) {
+        let failed: Vec<Case> = cases
+            .into_iter()
+            .filter(|case| case.result == Outcome::Fail)
+            .collect();
+        print!("{}", lines("1st ", &failed, usize::MAX));
+        self.unsteady.extend(failed);
     }
 
     /// Number of passed, failed and skipped cases.
@@ -85,7 +98,11 @@ impl Report {
             let path = self.directory.join(format!("{suite}.ktap"));
             fs::write(&path, ktap(cases)).at(&path)?;
         }
-        let summary = serde_json::json!({ "cases": self.cases, "boot_retries": self.retries });
+        let summary = serde_json::json!({
+            "cases": self.cases,
+            "unsteady": self.unsteady,
+            "boot_retries": self.retries,
+        });
         let path = self.directory.join("summary.json");
         fs::write(&path, format!("{summary:#}\n")).at(&path)?;
         if let Some(table) = beside(&self.cases) {
@@ -99,19 +116,37 @@ impl Report {
                 self.retries
             );
         }
-        print!("{}", failures(&self.cases));
         let (passed, failed, skipped) = self.totals();
-        println!("{passed} passed, {failed} failed, {skipped} skipped");
+        if !self.unsteady.is_empty() {
+            println!("failed in the first of two runs of their part:");
+            print!("{}", lines("1st ", &self.unsteady, LAST_LINES));
+        }
+        print!("{}", failures(&self.cases));
+        let unsteady = match self.unsteady.len() {
+            0 => String::new(),
+            count => format!(", {count} unsteady"),
+        };
+        println!("{passed} passed, {failed} failed, {skipped} skipped{unsteady}");
         Ok(failed == 0 && passed > 0)
     }
 }
 
 /// What failed, once more and in short: the end of a long log is what people see of it.
 fn failures(cases: &[Case]) -> String {
+    let failed: Vec<Case> = cases
+        .iter()
+        .filter(|case| case.result == Outcome::Fail)
+        .cloned()
+        .collect();
+    lines("FAIL", &failed, LAST_LINES)
+}
+
+/// Cases with the last of their notes.
+fn lines(word: &str, cases: &[Case], most: usize) -> String {
     let mut text = String::new();
-    for case in cases.iter().filter(|case| case.result == Outcome::Fail) {
-        text.push_str(&format!("FAIL {}/{}\n", case.suite, case.case));
-        let hidden = case.notes.len().saturating_sub(LAST_LINES);
+    for case in cases {
+        text.push_str(&format!("{word} {}/{}\n", case.suite, case.case));
+        let hidden = case.notes.len().saturating_sub(most);
         for note in case.notes.iter().skip(hidden) {
             text.push_str(&format!("     | {note}\n"));
         }
@@ -196,6 +231,7 @@ mod tests {
             result,
             seconds: 1.0,
             notes: vec!["note".into()],
+            grave: false,
         }
     }
 

@@ -4,20 +4,14 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{
-        mpsc::{self, Receiver, RecvTimeoutError},
-        Arc, Mutex,
-    },
+    sync::{mpsc, Arc, Mutex},
     thread,
-    time::{Duration, Instant},
 };
 
 use crate::{
-    boots::Boots,
     card::{self, Cables},
-    console::Console,
     error::{Context, Result},
-    guest::{Event, Guest, Places},
+    guest::{Guest, Places},
     image::{Job, Role},
     judge::{Case, End, Evidence},
     ktap::{Ktap, Outcome},
@@ -25,15 +19,12 @@ use crate::{
     marks::{Mark, Marks},
     modules::Kernel,
     service::{lock, Service, Side},
-    suite::{Part, Shape},
+    suite::Part,
+    watch::{watch, Trace},
 };
 
-/// TCG sometimes hangs before the kernel has printed much: so long may it be silent while booting.
-const SILENCE: Duration = Duration::from_secs(60);
 /// How often a part is started again because a kernel did not boot: of fifty boots under TCG one does not.
 const MOST_AGAIN: u32 = 2;
-/// From the last result to the power-off.
-const FAREWELL: Duration = Duration::from_secs(30);
 
 /// What all parts share.
 #[derive(Debug)]
@@ -73,18 +64,6 @@ pub enum Purpose {
     Measure,
 }
 
-/// What one boot left.
-#[derive(Debug)]
-struct Trace {
-    ktap: Ktap,
-    consoles: Vec<Console>,
-    end: End,
-    /// Exit code of the script, when it came to that.
-    code: Option<String>,
-    /// Marks it took.
-    marks: Vec<Mark>,
-}
-
 /// Turns the failure that a part provokes into the success of having seen it.
 fn seen(part: &Part, words: &str, cases: Vec<Case>) -> Case {
     let failed = |case: &Case| {
@@ -114,6 +93,8 @@ fn seen(part: &Part, words: &str, cases: Vec<Case>) -> Case {
         } else {
             notes
         },
+        // What a second run says of a bench that sees nothing is of no interest.
+        grave: true,
     }
 }
 
@@ -134,6 +115,20 @@ impl Bench {
             Some(words) => (vec![seen(part, words, cases)], retries),
             None => (cases, retries),
         }
+    }
+
+    fn logs(&self, part: &Part) -> PathBuf {
+        self.results
+            .join("logs")
+            .join(format!("{}.{}", part.suite, part.name))
+    }
+
+    /// Puts the logs of a part aside, as `PART.first`: it runs once more.
+    pub fn keep_logs(&self, part: &Part) -> Result<()> {
+        let logs = self.logs(part);
+        let mut kept = logs.clone().into_os_string();
+        kept.push(".first");
+        fs::rename(&logs, PathBuf::from(kept)).at(&logs)
     }
 
     /// Runs a script for a person: shows its output; true when it exited with 0, the guest ended well and no kernel
@@ -203,10 +198,7 @@ impl Bench {
             part.suite,
             part.name
         ));
-        let logs = self
-            .results
-            .join("logs")
-            .join(format!("{}.{}", part.suite, part.name));
+        let logs = self.logs(part);
         let trace = self
             .boot_in(part, purpose, (&run, &logs), progress)
             .unwrap_or_else(|error| Trace {
@@ -319,7 +311,7 @@ impl Bench {
                 marks: Vec::new(),
             }
         } else {
-            self.watch(part, purpose, &events, progress)
+            watch(self.verbose, part, purpose, &events, progress)
         };
         if let Some(marks) = &service.marks {
             trace.marks = marks.drain();
@@ -361,79 +353,6 @@ impl Bench {
             script: part.script.clone(),
             env,
             files,
-        }
-    }
-
-    fn watch(
-        &self,
-        part: &Part,
-        purpose: Purpose,
-        events: &Receiver<Event>,
-        progress: &mut dyn FnMut(&str),
-    ) -> Trace {
-        let mut code = None;
-        let mut ktap = Ktap::default();
-        let mut consoles: Vec<Console> = part.shapes.iter().map(|_| Console::default()).collect();
-        let start = Instant::now();
-        let mut deadline = start + Duration::from_secs(part.timeout);
-        let kernel = |shape: &Shape| !shape.machine.qemu.iter().any(|word| word == "-kernel");
-        let mut boots = Boots::new(part.shapes.iter().map(kernel), start);
-        let mut done = false;
-        let end = loop {
-            match events.recv_timeout(Duration::from_millis(200)) {
-                Ok(Event::Console(guest, line)) => {
-                    if self.verbose {
-                        print!("guest{guest}: {line}");
-                    }
-                    if boots.line(guest, &line, Instant::now()) && guest == 0 {
-                        progress(&format!(
-                            "guest up after {:.1} s",
-                            start.elapsed().as_secs_f64()
-                        ));
-                    }
-                    if let Some(console) = consoles.get_mut(guest) {
-                        console.push(&line);
-                    }
-                }
-                Ok(Event::Ktap(0, line)) => {
-                    boots.up(0);
-                    if self.verbose {
-                        print!("script: {line}");
-                    }
-                    if line.trim_end() == "# guest done" {
-                        done = true;
-                        deadline = Instant::now() + FAREWELL;
-                    } else if let Some(value) = line.strip_prefix("# exit ") {
-                        code = Some(value.trim().to_owned());
-                    } else if purpose != Purpose::Test {
-                        print!("{line}");
-                    } else if let Some(result) = ktap.feed(&line, Instant::now()) {
-                        progress(&format!("{:?} {}", result.outcome, result.name));
-                    }
-                }
-                Ok(Event::Ktap(..)) => {}
-                // Nothing of this project runs before a guest is up.
-                Ok(Event::Gone(guest)) if !boots.is_up(guest) => break End::NotUp,
-                Ok(Event::Gone(0)) | Err(RecvTimeoutError::Disconnected) => {
-                    break if done { End::Done } else { End::Died };
-                }
-                // A peer that leaves early shows in what the script asks of it.
-                Ok(Event::Gone(_)) | Err(RecvTimeoutError::Timeout) => {}
-            }
-            let now = Instant::now();
-            if boots.silent(SILENCE, now).is_some() {
-                break End::NotUp;
-            }
-            if now > deadline {
-                break if done { End::Done } else { End::TimedOut };
-            }
-        };
-        Trace {
-            ktap,
-            consoles,
-            end,
-            code,
-            marks: Vec::new(),
         }
     }
 }

@@ -2,7 +2,8 @@
 //! What a script in a guest may ask of the host.
 //!
 //! One line asks; the answer is any number of lines that begin with a space, then one that does not:
-//! `ok`, `exit CODE` (of a peer's command) or `error WHY`.
+//! `ok`, `exit CODE` (of a peer's command) or `error WHY`. A line may begin with a tag, `@TAG `; its answer begins with the
+//! line `@TAG` then, so that who comes after a reader that was killed can tell its answer from the rest of another.
 //!
 //! | line | effect |
 //! |---|---|
@@ -113,6 +114,14 @@ impl Agent {
     }
 }
 
+/// The tag of a line, with its `@`, and the request.
+fn tagged(line: &str) -> (Option<&str>, &str) {
+    match line.split_once(' ') {
+        Some((tag, request)) if tag.starts_with('@') => (Some(tag), request.trim_start()),
+        _ => (None, line),
+    }
+}
+
 /// An answer: lines, and the last line.
 type Answer = (Vec<String>, String);
 
@@ -121,10 +130,13 @@ impl Service {
     pub fn serve(self: &Arc<Self>, from: usize, stream: UnixStream) -> std::io::Result<()> {
         let mut writer = stream.try_clone()?;
         for line in BufReader::new(stream).lines() {
+            let line = line?;
+            let (tag, request) = tagged(line.trim());
             let (lines, last) = self
-                .answer(from, line?.trim())
+                .answer(from, request)
                 .unwrap_or_else(|why| (Vec::new(), format!("error {}", why.replace('\n', "; "))));
-            let mut text: String = lines.iter().map(|line| format!(" {line}\n")).collect();
+            let mut text = tag.map(|tag| format!("{tag}\n")).unwrap_or_default();
+            text.extend(lines.iter().map(|line| format!(" {line}\n")));
             text.push_str(&last);
             text.push('\n');
             writer.write_all(text.as_bytes())?;
@@ -301,6 +313,27 @@ mod tests {
             assert!(service.answer(0, request).is_err(), "{request}");
         }
         assert_eq!(service.answer(0, "ping"), Ok((vec![], "ok".into())));
+    }
+
+    #[test]
+    fn a_tag_comes_back_before_the_answer() {
+        let (service, _) = service(0);
+        let (near, far) = UnixStream::pair().expect("socket pair");
+        let server = thread::spawn(move || service.serve(0, near));
+        let mut writer = far.try_clone().expect("clone");
+        writer
+            .write_all(b"ping\n@7 ping\n@8 jump\n")
+            .expect("write");
+        writer
+            .shutdown(std::net::Shutdown::Write)
+            .expect("shutdown");
+        let lines: Vec<String> = BufReader::new(far)
+            .lines()
+            .map(|line| line.expect("line"))
+            .collect();
+        assert_eq!(lines[..4], ["ok", "@7", "ok", "@8"]);
+        assert!(lines[4].starts_with("error "), "{lines:?}");
+        server.join().expect("server").expect("served");
     }
 
     #[test]

@@ -74,12 +74,16 @@ peer() {
 	fi
 }
 
-# One request at a time: the port has one reader.
+# One request at a time: the port has one reader. What somebody who was killed has not read comes before our tag.
 ktap_ask() (
 	exec 7>/run/rmlx5-host.lock
 	flock 7
 	exec 8<>$ktap_port
-	printf '%s\n' "$*" >&8
+	IFS= read -r tag </proc/sys/kernel/random/uuid
+	printf '@%s %s\n' "$tag" "$*" >&8
+	while IFS= read -r line <&8; do
+		[ "$line" != "@$tag" ] || break
+	done
 	while IFS= read -r line <&8; do
 		case $line in
 		" "*) printf '%s\n' "${line# }" ;;
