@@ -17,9 +17,15 @@ use kernel::{
         io_project,
         io_read,
         io_write,
-        Io, //
+        Io,
+        IoBase,
+        SysMem, //
     },
-    prelude::*, //
+    prelude::*,
+    sync::barrier::{
+        self,
+        dma_mb, //
+    }, //
 };
 use kernel_ext::numa::{
     self,
@@ -133,23 +139,39 @@ impl Buf {
         Ok(())
     }
 
-    /// Reads the block at `at`, a multiple of its size, by words.
+    /// The block at `at`, a multiple of its size.
     #[inline(always)]
-    pub(crate) fn read_block(&self, at: usize) -> Result<[u8; BLOCK]> {
+    fn block(&self, at: usize) -> Result<SysMem<'_, Words>> {
         let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
-        let place = io_project!(chunk, [try: at % CHUNK..]).try_cast::<Words>()?;
+        let chunk = chunk.as_view().as_sys_mem();
+        io_project!(chunk, [try: at % CHUNK..]).try_cast()
+    }
+
+    /// Reads the block at `at`, a multiple of its size, by words, if `is_written` says so of its last byte: the
+    /// device writes that last, and it is read before the rest.
+    #[inline(always)]
+    pub(crate) fn read_written(
+        &self,
+        at: usize,
+        is_written: impl FnOnce(u8) -> bool,
+    ) -> Option<[u8; BLOCK]> {
+        let place = self.block(at).ok()?;
+        let [.., last] = io_read!(place, [build: BLOCK / 8 - 1]).to_ne_bytes();
+        if !is_written(last) {
+            return None;
+        }
+        dma_mb(barrier::Read);
         let mut block = [0; BLOCK];
         for (bytes, word) in block.chunks_exact_mut(8).zip(place.copy_read()) {
             bytes.copy_from_slice(&word.to_ne_bytes());
         }
-        Ok(block)
+        Some(block)
     }
 
     /// Writes the block at `at`, a multiple of its size, by words.
     #[inline(always)]
     pub(crate) fn write_block(&self, at: usize, block: &[u8; BLOCK]) -> Result {
-        let chunk = self.chunks.get(at / CHUNK).ok_or(ERANGE)?;
-        let place = io_project!(chunk, [try: at % CHUNK..]).try_cast::<Words>()?;
+        let place = self.block(at)?;
         let mut words = [0; BLOCK / 8];
         for (word, bytes) in words.iter_mut().zip(block.chunks_exact(8)) {
             *word = u64::from_ne_bytes(*bytes.first_chunk().ok_or(ERANGE)?);

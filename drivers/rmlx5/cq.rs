@@ -255,12 +255,25 @@ impl CqRing {
         Ok(())
     }
 
+    /// The entry at `consumer`, if the device has written it.
+    #[inline(always)]
+    fn read(&self, consumer: Counter) -> Option<[u8; CQE_BYTES]> {
+        let owner = self.ring.owner(consumer);
+        self.buf
+            .read_written(self.at(consumer), |op_own| is_valid(op_own, owner))
+    }
+
+    /// Whether the device has written it.
+    fn has(&self, consumer: Counter) -> bool {
+        self.buf
+            .read8(self.at(consumer) + OP_OWN)
+            .is_ok_and(|op_own| is_valid(op_own, self.ring.owner(consumer)))
+    }
+
     #[inline]
-    fn peek(&self, consumer: Counter) -> Option<usize> {
+    fn at(&self, consumer: Counter) -> usize {
         // CAST: `usize` has 64 bits here.
-        let at = self.ring.slot(consumer) as usize * CQE_BYTES;
-        let op_own = self.buf.read8(at + OP_OWN).ok()?;
-        is_valid(op_own, self.ring.owner(consumer)).then_some(at)
+        self.ring.slot(consumer) as usize * CQE_BYTES
     }
 }
 
@@ -354,17 +367,14 @@ impl Cq {
     /// parsed elsewhere. As [`Cq::poll`] otherwise.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<[u8; CQE_BYTES]> {
-        let at = self.ring.peek(self.consumer)?;
-        // The owner bit before the rest.
-        dma_mb(barrier::Read);
-        let bytes = self.ring.buf.read_block(at).ok()?;
+        let bytes = self.ring.read(self.consumer)?;
         self.consumer = self.consumer.plus(1);
         Some(bytes)
     }
 
     /// Whether [`Cq::poll`] would find something.
     pub(crate) fn is_ready(&self) -> bool {
-        self.ring.peek(self.consumer).is_some()
+        self.ring.has(self.consumer)
     }
 
     /// Tells the device which entries are free again.
@@ -384,7 +394,7 @@ impl Cq {
     pub(crate) fn written(&self) -> Counter {
         let mut at = self.consumer;
         for _ in 0..self.ring.entries() {
-            if self.ring.peek(at).is_none() {
+            if !self.ring.has(at) {
                 break;
             }
             at = at.plus(1);

@@ -9,9 +9,11 @@
 //! The object and its memory live from the first bring-up to unbind, so that interrupts, names and
 //! memory stay what they are across resets; [`Eq::create`] makes the device use it, per generation.
 //!
-//! Lock order: 1. the ring of a queue, 2. what its sink locks. Both are taken in hard interrupts.
+//! Lock order: 1. the ring of a queue, 2. what its sink locks. Both are taken in hard interrupts. What a
+//! sink needs for each event is under the lock of the ring, so that an event takes no second one.
 
 pub(crate) mod sink;
+mod table;
 
 use core::mem::offset_of;
 
@@ -19,10 +21,6 @@ use kernel::{
     new_spinlock_irq,
     prelude::*,
     sync::{
-        barrier::{
-            self,
-            dma_mb, //
-        },
         Arc,
         SpinLockIrq, //
     }, //
@@ -48,7 +46,10 @@ use mlx5_hw::{
 };
 
 use crate::{
-    buf::Buf,
+    buf::{
+        Buf,
+        BLOCK, //
+    },
     census::{
         Counted,
         Kind, //
@@ -75,16 +76,20 @@ const BUDGET: u32 = 128;
 const SPARE: u32 = 128;
 /// Offset of the 28 bytes that depend on the type.
 const DATA: usize = offset_of!(raw::mlx5_eqe, data);
-/// Offset of the owner byte.
+/// Offset of the owner byte, the last one.
 const OWNER: usize = wire!(mlx5_eqe, owner).offset();
+const _: () = assert!(EQE == BLOCK && OWNER == BLOCK - 1);
 
 /// What a queue's events are for.
 pub(crate) trait Sink: Send + Sync {
+    /// What the lock of the ring protects for the sink; see [`Eq::with`].
+    type State: Default + Send + Unpin;
+
     /// Handles one event. Hard interrupt context, interrupts off, under the lock of the ring:
     /// bounded, no sleep.
     ///
     /// `false`: the event does not belong on this queue, or is about something unknown.
-    fn event(&self, event: Event) -> bool;
+    fn event(&self, state: &Self::State, event: Event) -> bool;
 }
 
 /// What an interrupt vector serves.
@@ -140,13 +145,25 @@ struct Live {
     uar: Arc<Uar>,
 }
 
-struct Entries {
+/// How much a queue has done.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Done {
+    /// Entries handled.
+    pub(crate) events: u64,
+    /// Calls of [`Source::service`] that found something.
+    pub(crate) rounds: u64,
+}
+
+struct Entries<T> {
     ring: Ring,
     consumer: Counter,
     live: Option<Live>,
+    done: Done,
+    /// The sink's.
+    state: T,
 }
 
-impl Entries {
+impl<T> Entries<T> {
     /// Sets all owner bits to "not yet written". The device must not use the ring.
     fn preset(&mut self, buf: &Buf) -> Result {
         self.consumer = Counter::default();
@@ -157,21 +174,14 @@ impl Entries {
         }
         Ok(())
     }
+}
 
-    /// The next entry, if the device has written it.
-    fn next(&mut self, buf: &Buf) -> Option<[u8; EQE]> {
-        // CAST: rings are small.
-        let at = self.ring.slot(self.consumer) as usize * EQE;
-        let owner = buf.read8(at + OWNER).ok()?;
-        if owner & 1 != self.ring.owner(self.consumer) {
-            return None;
-        }
-        // The owner bit before the rest.
-        dma_mb(barrier::Read);
-        let entry = buf.read_block(at).ok()?;
-        self.consumer = self.consumer.plus(1);
-        Some(entry)
-    }
+/// The entry at `consumer`, if the device has written it.
+#[inline(always)]
+fn entry(buf: &Buf, ring: Ring, consumer: Counter) -> Option<[u8; EQE]> {
+    // CAST: rings are small.
+    let at = ring.slot(consumer) as usize * EQE;
+    buf.read_written(at, |owner| owner & 1 == ring.owner(consumer))
 }
 
 /// An event queue with its sink.
@@ -179,15 +189,11 @@ impl Entries {
 pub(crate) struct Eq<S: Sink> {
     buf: Buf,
     #[pin]
-    entries: SpinLockIrq<Entries>,
+    entries: SpinLockIrq<Entries<S::State>>,
     vector: u16,
     mask: u64,
     /// Where the events go.
     pub(crate) sink: S,
-    /// Entries handled so far.
-    pub(crate) events: Count,
-    /// Calls of [`Source::service`] that found something.
-    pub(crate) rounds: Count,
     /// Events that did not belong here.
     pub(crate) stray: Count,
     pdev: BoundDevice,
@@ -221,12 +227,12 @@ impl<S: Sink> Eq<S> {
                     ring,
                     consumer: Counter::default(),
                     live: None,
+                    done: Done::default(),
+                    state: S::State::default(),
                 }),
                 vector,
                 mask,
                 sink,
-                events: Count::default(),
-                rounds: Count::default(),
                 stray: Count::default(),
                 pdev: pdev.clone(),
                 limit: Limit::default(),
@@ -276,7 +282,8 @@ impl<S: Sink> Eq<S> {
     }
 
     /// Any context.
-    fn trace(&self, entry: &[u8; EQE]) {
+    #[cold]
+    fn trace(&self, entry: [u8; EQE]) {
         let byte = |at: usize| entry.get(at).copied().unwrap_or(0);
         let dword = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|n| byte(at + n)));
         rmlx5_trace::event(
@@ -289,6 +296,7 @@ impl<S: Sink> Eq<S> {
     }
 
     /// An event nobody can use. Hard interrupt context.
+    #[cold]
     fn misfit(&self, event: Event) {
         self.stray.inc();
         if self.limit.allows() {
@@ -301,6 +309,17 @@ impl<S: Sink> Eq<S> {
         }
     }
 
+    /// Runs `change` on the state of the sink: no event is handled meanwhile. `change` is bounded and does
+    /// not sleep, allocate or free.
+    fn with<R>(&self, change: impl FnOnce(&mut S::State) -> R) -> R {
+        change(&mut self.entries.lock().state)
+    }
+
+    /// How much it has done so far. Any context.
+    pub(crate) fn done(&self) -> Done {
+        self.entries.lock().done
+    }
+
     /// The number the device gave it, while it is in use.
     pub(crate) fn number(&self) -> Option<u8> {
         self.entries.lock().live.as_ref().map(|live| live.number)
@@ -310,30 +329,35 @@ impl<S: Sink> Eq<S> {
 impl<S: Sink> Source for Eq<S> {
     fn service(&self) -> u32 {
         let mut guard = self.entries.lock();
-        let entries = &mut *guard;
-        if entries.live.is_none() {
+        let Entries {
+            ring,
+            consumer,
+            live: Some(live),
+            done,
+            state,
+        } = &mut *guard
+        else {
             return 0;
-        }
+        };
         let mut n = 0;
         while n < BUDGET {
-            let Some(entry) = entries.next(&self.buf) else {
+            let Some(entry) = entry(&self.buf, *ring, *consumer) else {
                 break;
             };
+            *consumer = consumer.plus(1);
             if rmlx5_trace::event_enabled() {
-                self.trace(&entry);
+                self.trace(entry);
             }
             let event = Event::parse(&entry);
-            if !self.sink.event(event) {
+            if !self.sink.event(state, event) {
                 self.misfit(event);
             }
             n += 1;
         }
-        if let Some(live) = &entries.live {
-            live.uar.eq_arm(live.number, entries.consumer);
-        }
+        live.uar.eq_arm(live.number, *consumer);
         if n != 0 {
-            self.rounds.inc();
-            self.events.add(n.into());
+            done.rounds = done.rounds.wrapping_add(1);
+            done.events = done.events.wrapping_add(n.into());
         }
         n
     }

@@ -94,9 +94,22 @@ fn number(raw: u64) -> u32 {
 
 impl Event {
     /// Parses an entry.
+    #[inline(always)]
     pub(crate) fn parse(eqe: &[u8; EQE]) -> Self {
-        // CAST: single bytes.
+        // CAST: a byte.
         let code = get(eqe, wire!(mlx5_eqe, type_)).unwrap_or(0xff) as u8;
+        if u32::from(code) == raw::MLX5_EVENT_TYPE_COMP {
+            return Self::Completion {
+                cqn: number(data(eqe, wire!(mlx5_eqe_comp, cqn))),
+            };
+        }
+        Self::parse_other(code, *eqe)
+    }
+
+    /// Parses an entry that is not about completions.
+    fn parse_other(code: u8, eqe: [u8; EQE]) -> Self {
+        let eqe = &eqe;
+        // CAST: a byte.
         let sub = get(eqe, wire!(mlx5_eqe, sub_type)).unwrap_or(0) as u8;
         let qp = |kind| Self::Qp {
             kind,
@@ -109,9 +122,6 @@ impl Event {
             number: number(data(eqe, wire!(mlx5_eqe_qp_srq, qp_srq_n))),
         };
         match u32::from(code) {
-            raw::MLX5_EVENT_TYPE_COMP => Self::Completion {
-                cqn: number(data(eqe, wire!(mlx5_eqe_comp, cqn))),
-            },
             raw::MLX5_EVENT_TYPE_CMD => Self::Command {
                 // CAST: a dword.
                 slots: data(eqe, wire!(mlx5_eqe_cmd, vector)) as u32,

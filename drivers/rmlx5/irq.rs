@@ -196,7 +196,7 @@ impl Eqs {
                 COMP_ENTRIES,
                 plan.first_completion + index,
                 0,
-                CompSink::new()?,
+                CompSink::default(),
             )?;
             completions.push(CompEq { eq, node: near }, GFP_KERNEL)?;
         }

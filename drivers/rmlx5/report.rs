@@ -63,13 +63,14 @@ pub(crate) fn write(device: &Device, out: &mut dyn Write) -> Result {
 
     if let Some(eqs) = device.eqs() {
         let (command, asynchronous) = (eqs.command(), eqs.asynchronous());
-        line(fmt!("eq.cmd.events {}\n", command.events.get()))?;
+        line(fmt!("eq.cmd.events {}\n", command.done().events))?;
         line(fmt!("eq.cmd.stray {}\n", command.stray.get()))?;
-        line(fmt!("eq.async.events {}\n", asynchronous.events.get()))?;
+        line(fmt!("eq.async.events {}\n", asynchronous.done().events))?;
         line(fmt!("eq.async.stray {}\n", asynchronous.stray.get()))?;
         for (index, comp) in eqs.completions().iter().enumerate() {
-            line(fmt!("eq.comp{}.events {}\n", index, comp.eq.events.get()))?;
-            line(fmt!("eq.comp{}.rounds {}\n", index, comp.eq.rounds.get()))?;
+            let done = comp.eq.done();
+            line(fmt!("eq.comp{}.events {}\n", index, done.events))?;
+            line(fmt!("eq.comp{}.rounds {}\n", index, done.rounds))?;
             line(fmt!("eq.comp{}.stray {}\n", index, comp.eq.stray.get()))?;
             line(fmt!(
                 "eq.comp{}.unknown_cq {}\n",

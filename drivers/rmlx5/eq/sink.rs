@@ -5,17 +5,22 @@
 //! the wrong queue, or about something unknown, is counted and ignored.
 
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
-    sync::{
-        Arc,
-        SpinLockIrq, //
-    }, //
+    sync::Arc, //
 };
-
-use kernel_ext::numa::Node;
+use kernel_ext::{
+    numa::Node,
+    rdma::CqNotifier, //
+};
+use pin_init::init_array_from_fn;
 
 use super::{
+    table::{
+        Directory,
+        Refusal,
+        Spare,
+        Table, //
+    },
     Eq,
     Sink, //
 };
@@ -44,7 +49,9 @@ impl Commands {
 }
 
 impl Sink for Commands {
-    fn event(&self, event: Event) -> bool {
+    type State = ();
+
+    fn event(&self, (): &(), event: Event) -> bool {
         match event {
             Event::Command { slots } => {
                 self.cmd.complete(slots);
@@ -62,7 +69,9 @@ pub(crate) struct Async {
 }
 
 impl Sink for Async {
-    fn event(&self, event: Event) -> bool {
+    type State = ();
+
+    fn event(&self, (): &(), event: Event) -> bool {
         match event {
             Event::PageRequest {
                 flags,
@@ -82,11 +91,10 @@ pub(crate) trait CqHandler: Send + Sync {
     fn completion(&self);
 }
 
-/// Sink of a completion EQ: the CQs that are attached to it, by number.
-#[pin_data]
-pub(crate) struct Completions {
-    #[pin]
-    table: SpinLockIrq<KVec<(u32, Arc<dyn CqHandler>)>>,
+impl CqHandler for CqNotifier {
+    fn completion(&self) {
+        self.completion();
+    }
 }
 
 /// A completion EQ.
@@ -97,105 +105,81 @@ pub(crate) struct CompEq {
     pub(crate) node: Node,
 }
 
-/// The sink of a completion EQ.
+/// The sink of a completion EQ. Its state is who owns which of the CQs that are attached to it.
+#[derive(Default)]
 pub(crate) struct CompSink {
-    table: Pin<KBox<Completions>>,
     /// Events for a CQ that nobody subscribed.
     pub(crate) unknown_cq: Counter,
 }
 
-impl CompSink {
-    /// No CQ yet.
-    pub(crate) fn new() -> Result<Self> {
-        Ok(Self {
-            table: KBox::pin_init(
-                pin_init!(Completions {
-                    table <- new_spinlock_irq!(KVec::new()),
-                }),
-                GFP_KERNEL,
-            )?,
-            unknown_cq: Counter::default(),
-        })
-    }
-}
-
 impl Sink for CompSink {
-    fn event(&self, event: Event) -> bool {
+    type State = Table<Arc<dyn CqHandler>>;
+
+    #[inline]
+    fn event(&self, owners: &Self::State, event: Event) -> bool {
         let Event::Completion { cqn } = event else {
             return false;
         };
-        let table = self.table.table.lock();
-        match table.binary_search_by_key(&cqn, |(number, _)| *number) {
-            Ok(at) => {
-                if let Some((_, handler)) = table.get(at) {
-                    handler.completion();
-                }
-                true
-            }
+        match owners.get(cqn) {
+            Some(handler) => handler.completion(),
             // The last event of a CQ that has just gone is normal, so this is counted, not said.
-            Err(_) => {
-                self.unknown_cq.inc();
-                true
-            }
+            None => self.unknown_cq.inc(),
         }
+        true
     }
+}
+
+/// A directory without pages. Sleeps.
+fn directory<T>(rows: usize) -> Result<Directory<T>> {
+    let mut directory = KVVec::with_capacity(rows, GFP_KERNEL)?;
+    for _ in 0..rows {
+        directory.push(None, GFP_KERNEL)?;
+    }
+    Ok(directory)
 }
 
 impl CompEq {
     /// Calls `handler` for completion events of CQ `cqn`. Sleeps.
     ///
-    /// `EEXIST` when the number is taken: the device gave it out twice.
+    /// `EEXIST` when the number is taken: the device gave it out twice. `EPROTO` when it has more than
+    /// 24 bits.
     pub(crate) fn subscribe(&self, cqn: u32, handler: Arc<dyn CqHandler>) -> Result {
-        let table = &self.eq.sink.table.table;
-        let mut handler = Some(handler);
-        // The table grows outside the lock. Each round is one growth by somebody else.
+        let mut owner = handler;
+        let mut spare = Spare {
+            directory: KVVec::new(),
+            slots: None,
+        };
+        // What is missing is allocated outside the lock: a directory at most once, then a page at most
+        // once.
         loop {
-            let need = table.lock().len().saturating_add(1);
-            let mut bigger = KVec::with_capacity(need.next_power_of_two(), GFP_KERNEL)?;
-            let mut guard = table.lock();
-            let at = match guard.binary_search_by_key(&cqn, |(number, _)| *number) {
-                Ok(_) => return Err(EEXIST),
-                Err(at) => at,
+            let inserted = self.eq.with(|owners| owners.insert(cqn, owner, &mut spare));
+            let Err((refusal, back)) = inserted else {
+                return Ok(());
             };
-            if guard.len() == guard.capacity() {
-                if bigger.capacity() <= guard.len() {
-                    continue;
+            owner = back;
+            match refusal {
+                Refusal::Taken => return Err(EEXIST),
+                Refusal::TooLarge => return Err(EPROTO),
+                Refusal::Directory(rows) => spare.directory = directory(rows)?,
+                Refusal::Page => {
+                    let slots = KBox::init(init_array_from_fn(|_| None), GFP_KERNEL)?;
+                    spare.slots = Some(slots);
                 }
-                for entry in guard.drain_all() {
-                    // There is room: nothing is lost.
-                    let _ = bigger.push_within_capacity(entry);
-                }
-                core::mem::swap(&mut *guard, &mut bigger);
             }
-            if let Some(handler) = handler.take() {
-                guard
-                    .insert_within_capacity(at, (cqn, handler))
-                    .map_err(|_| ENOMEM)?;
-            }
-            // The old, empty vector is freed after the lock.
-            drop(guard);
-            drop(bigger);
-            return Ok(());
         }
     }
 
     /// Ends the subscription. The handler does not run any more when this returns, and is given
     /// back so that it is dropped by the caller. Process context.
     pub(crate) fn unsubscribe(&self, cqn: u32) -> Option<Arc<dyn CqHandler>> {
-        let mut guard = self.eq.sink.table.table.lock();
-        let at = guard
-            .binary_search_by_key(&cqn, |(number, _)| *number)
-            .ok()?;
-        guard.remove(at).ok().map(|(_, handler)| handler)
+        let (handler, page) = self.eq.with(|owners| owners.remove(cqn));
+        drop(page);
+        handler
     }
 
-    /// Ends all subscriptions: the numbers belong to a generation that is over.
+    /// Ends all subscriptions: the numbers belong to a generation that is over. Process context.
     pub(crate) fn forget(&self) {
-        loop {
-            let entry = self.eq.sink.table.table.lock().pop();
-            if entry.is_none() {
-                return;
-            }
-        }
+        let owners = self.eq.with(core::mem::take);
+        drop(owners);
     }
 }

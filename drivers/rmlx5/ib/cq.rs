@@ -13,7 +13,6 @@ use kernel_ext::rdma::{
     Access,
     Context,
     Cq,
-    CqNotifier,
     NewCq,
     Udata,
     Umem, //
@@ -50,7 +49,6 @@ use crate::{
         },
         Moderation, //
     },
-    eq::sink::CqHandler,
     home::Home, //
 };
 
@@ -153,15 +151,6 @@ impl Completions {
     }
 }
 
-/// Passes completions on.
-struct Handler(Arc<CqNotifier>);
-
-impl CqHandler for Handler {
-    fn completion(&self) {
-        self.0.completion();
-    }
-}
-
 /// log2 of the entries of a CQ for `wanted` completions: one entry stays free. `EINVAL` beyond the
 /// limit of the device, with a line.
 pub(super) fn log_entries(data: &Data, wanted: u32) -> Result<u8> {
@@ -238,7 +227,7 @@ pub(super) fn create(
     };
     let notifier = new.notifier();
     data.events.remember_cq(number, notifier.clone())?;
-    eq.subscribe(number, Arc::new(Handler(notifier), GFP_KERNEL)?)?;
+    eq.subscribe(number, notifier)?;
     abi::answer_number(number, udata)?;
     new.set_entries((1u32 << log).saturating_sub(1));
     Ok(completions)

@@ -14,6 +14,13 @@ pub(crate) mod cq {
     pub(crate) mod cqe;
 }
 
+/// Event queues.
+#[path = "."]
+pub(crate) mod eq {
+    #[path = "../../../../drivers/rmlx5/eq/table.rs"]
+    pub(crate) mod table;
+}
+
 /// Queue pairs.
 #[path = "."]
 pub(crate) mod qp {

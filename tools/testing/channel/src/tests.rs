@@ -14,4 +14,5 @@ mod options;
 mod patience;
 mod pattern;
 mod speed;
+mod table;
 mod wq;

@@ -42,6 +42,9 @@ test_moderation() {
 	is "$(python3 verbs-moderate.py "$(stock_ibdev)" 16 4096)" 22 "a period beyond the limit"
 }
 
+# Each event is about the CQ that has the completion, among hundreds that come and go.
+test_many_cqs() { python3 verbs-events.py "$(stock_ibdev)" "$(stock_gid_index $here)"; }
+
 # Nothing stays pinned in a context whose queues are gone.
 test_pins() {
 	set -- $(python3 verbs-pins.py "$(stock_ibdev)")

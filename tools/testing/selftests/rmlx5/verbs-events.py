@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Events of a few of many CQs, while others come and go.
+
+usage: verbs-events.py DEVICE GID-INDEX
+
+Fails unless each event names the CQ that has the completion: with all CQs, without those around it, and with new ones in
+their place.
+"""
+
+import sys
+
+from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.cq import CQ, CompChannel
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import SGE, SendWR
+import pyverbs.enums as e
+
+# More than the 256 numbers that the driver keeps together.
+MANY, EVERY = 280, 40
+
+context = Context(name=sys.argv[1])
+route = GlobalRoute(dgid=context.query_gid(1, int(sys.argv[2])), sgid_index=int(sys.argv[2]), hop_limit=64)
+vectors = context.num_comp_vectors
+pd, channel = PD(context), CompChannel(context)
+mr = MR(pd, 4096, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
+
+
+def new_cq(at):
+    return CQ(context, 1, None, channel, at % vectors)
+
+
+def new_qp(cq):
+    """Connected to itself."""
+    cap = QPCap(max_send_wr=1, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)
+    qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap, sq_sig_all=1))
+    attr = QPAttr(port_num=1)
+    attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE
+    qp.to_init(attr)
+    attr.path_mtu, attr.dest_qp_num = e.IBV_MTU_1024, qp.qp_num
+    attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
+    attr.timeout, attr.retry_cnt = 14, 7
+    attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
+    qp.to_rts(attr)
+    return qp
+
+
+def events(what):
+    for at, qp in qps.items():
+        cq = cqs[at]
+        cq.req_notify()
+        write = SendWR(opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[SGE(mr.buf, 8, mr.lkey)])
+        write.set_wr_rdma(mr.rkey, mr.buf + 64)
+        qp.post_send(write)
+        # An exception when it is another's.
+        channel.get_cq_event(cq)
+        cq.ack_events(1)
+        count, done = cq.poll(1)
+        if count != 1 or done[0].status != e.IBV_WC_SUCCESS:
+            sys.exit(f"{what}: CQ {at}: {count} completions: {done}")
+
+
+cqs = [new_cq(at) for at in range(MANY)]
+qps = {at: new_qp(cqs[at]) for at in range(0, MANY, EVERY)}
+events("all CQs")
+others = [at for at in range(MANY) if at not in qps]
+for at in others:
+    cqs[at].close()
+events("the others gone")
+for at in others[:: EVERY // 3]:
+    cqs[at] = new_cq(at)
+events("new ones")
+print(f"{3 * len(qps)} events on {vectors} vectors")
