@@ -31,6 +31,7 @@ struct AccessPmtu {
 /// What the register says.
 struct Pmtu {
     max: u16,
+    admin: u16,
     oper: u16,
 }
 
@@ -72,9 +73,10 @@ impl Command for AccessPmtu {
     fn parse(&self, output: Ref<'_, Self::Out>) -> Option<Pmtu> {
         let register = output.bytes().get(bytes_of::<Self::Out>()..)?;
         let register = Ref::<ifc::pmtu_reg>::new(register)?;
-        // CAST: 16-bit fields.
+        // CAST, thrice: 16-bit fields.
         Some(Pmtu {
             max: register.get(field!(pmtu_reg, max_mtu)) as u16,
+            admin: register.get(field!(pmtu_reg, admin_mtu)) as u16,
             oper: register.get(field!(pmtu_reg, oper_mtu)) as u16,
         })
     }
@@ -92,12 +94,16 @@ pub(super) fn passes(cmd: &Cmd, mtu: u32) -> Result<bool> {
     Ok(u32::from(pmtu.oper) >= mtu.saturating_add(AROUND))
 }
 
-/// Lets frames of an interface's MTU through. Sleeps.
+/// Lets frames of an interface's MTU through; a port that does so already is left alone. Sleeps.
 ///
 /// `ERANGE` when the port does not take it.
 pub(super) fn set(cmd: &Cmd, mtu: u32) -> Result {
     let wire = u16::try_from(mtu.saturating_add(AROUND)).map_err(|_| ERANGE)?;
     super::vport::set_mtu(cmd, wire)?;
+    let before = cmd.exec(&AccessPmtu { write: None })?;
+    if before.admin == wire && before.oper == wire {
+        return Ok(());
+    }
     cmd.exec(&AccessPmtu { write: Some(wire) })?;
     // The port may not have taken it.
     let now = cmd.exec(&AccessPmtu { write: None })?;
