@@ -74,7 +74,7 @@ impl Guest {
         let initrd = places.run.join(format!("g{number}.initrd"));
         fs::write(&initrd, job.pack(kernel)?).at(&initrd)?;
         let boot = Boot {
-            kernel: kernel.image(),
+            kernel: kernel.image.clone(),
             initrd,
             image: PathBuf::from(ROOT_IMAGE),
         };

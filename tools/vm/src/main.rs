@@ -34,6 +34,7 @@ mod lanes;
 mod machine;
 mod marks;
 mod modules;
+mod payload;
 mod process;
 mod qmp;
 mod report;
@@ -153,7 +154,7 @@ fn main() -> ExitCode {
 fn act(cli: &Cli) -> Result<bool> {
     let bench = || {
         Ok::<_, Error>(Bench {
-            kernel: Kernel::find()?,
+            kernel: Kernel::find(&cli.top.join("build"))?,
             accelerator: if cli.kvm { kvm()? } else { Accelerator::Tcg },
             emulator: cli.top.join("build/target/debug/cxemu"),
             module: cli.top.join("build/rmlx5.ko"),

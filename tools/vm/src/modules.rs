@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which module files the first file system needs, dependencies first.
+//! The stock kernel, and which of its module files the first file system needs, dependencies first.
 
 use std::{
     fs,
@@ -7,27 +7,28 @@ use std::{
     process::Command,
 };
 
-use crate::error::{Context, Error, Result};
+use crate::{
+    error::{Context, Error, Result},
+    payload,
+};
 
 /// The stock kernel in the root: `/usr/lib/modules/RELEASE`.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     /// Directory with `vmlinuz` and the modules.
-    pub directory: PathBuf,
+    directory: PathBuf,
+    /// What a machine starts.
+    pub image: PathBuf,
 }
 
 impl Kernel {
-    /// The one kernel of the root that this program runs in.
-    pub fn find() -> Result<Self> {
+    /// The one kernel of the root that this program runs in; it is unpacked to `build`.
+    pub fn find(build: &Path) -> Result<Self> {
         let file = Path::new("/var/cache/rmlx5/release");
         let release = fs::read_to_string(file).at(file)?;
         let directory = Path::new("/usr/lib/modules").join(release.trim());
-        Ok(Self { directory })
-    }
-
-    /// The kernel image.
-    pub fn image(&self) -> PathBuf {
-        self.directory.join("vmlinuz")
+        let image = payload::unpack(&directory.join("vmlinuz"), build.join("vmlinux"))?;
+        Ok(Self { directory, image })
     }
 
     /// Uncompressed content of the named modules and all they need, in load order.
