@@ -161,6 +161,11 @@ fn beside(cases: &[Case]) -> Option<String> {
             .iter()
             .find(|case| case.suite == suite && case.case == name)
     };
+    let ran = |suite: &str, part: &str| {
+        cases
+            .iter()
+            .any(|case| case.suite == suite && case.case.split('.').next() == Some(part))
+    };
     let told = |case: Option<&Case>| match case {
         None => "-".to_owned(),
         Some(case) => {
@@ -175,20 +180,16 @@ fn beside(cases: &[Case]) -> Option<String> {
     let mut rows: Vec<(String, Option<&Case>, Option<&Case>)> = Vec::new();
     for case in cases {
         let (suite, name) = (case.suite.as_str(), case.case.as_str());
-        if let Some(ours) = name.strip_prefix(STOCK) {
-            if find(suite, ours).is_none() {
+        let part = name.split('.').next().unwrap_or(name);
+        match (name.strip_prefix(STOCK), part.strip_prefix(STOCK)) {
+            (Some(ours), Some(part)) if ran(suite, part) && find(suite, ours).is_none() => {
                 rows.push((format!("{suite}/{ours}"), None, Some(case)));
             }
-        } else {
-            let part = name.split('.').next().unwrap_or(name);
-            let whole = format!("{STOCK}{part}.");
-            let stands = cases
-                .iter()
-                .any(|other| other.suite == suite && other.case.starts_with(&whole));
-            if stands {
+            (None, _) if ran(suite, &format!("{STOCK}{part}")) => {
                 let stock = find(suite, &format!("{STOCK}{name}"));
                 rows.push((format!("{suite}/{name}"), Some(case), stock));
             }
+            _ => {}
         }
     }
     if !rows.iter().any(|(_, _, stock)| stock.is_some()) {
@@ -270,6 +271,8 @@ mod tests {
             case("other.a", Outcome::Pass),
             case("stock-basic.a", Outcome::Fail),
             case("stock-basic.c", Outcome::Skip),
+            // Has no other to stand beside.
+            case("stock-alone.a", Outcome::Pass),
         ];
         let table = beside(&cases).expect("a table");
         let rows: Vec<Vec<&str>> = table

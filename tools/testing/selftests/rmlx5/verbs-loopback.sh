@@ -62,10 +62,15 @@ test_dmabuf_is_refused() {
 	is "$(klog | grep -c 'rmlx5 .*: MR: memory of another device (a dmabuf) is not supported')" 1 "lines in the kernel log"
 }
 
-# What raw packets, flow rules and work queues do not do, by errno: 12 ENOMEM, 22 EINVAL, 95 EOPNOTSUPP.
+# What raw packets, flow rules and work queues do not do, by errno: 12 ENOMEM, 22 EINVAL, 95 EOPNOTSUPP. The stock driver
+# has work queues that take from an SRQ or strip tags, and other words for a rule of the wrong kind.
 test_raw_refusals() {
+	case $VERBS_DRIVER in
+	rmlx5) set -- 95 95 95 95 ;;
+	*) set -- 22 22 0 0 ;;
+	esac
 	is "$(python3 verbs-raw.py "$(stock_ibdev)" refusals | tr '\n' ' ')" \
-		"rule 0 priority 12 everything 0 hash 0 port 22 flags 22 trap 95 egress 95 default 95 kind 95 datagrams 22 inner 95 version 22 versions 22 ttl 95 mask 22 protocol 22 ports 0 srq 95 strip 95 state 22 fields 22 both 22 nothing 22 function 95 key 22 modified 95 queried 95 drained 22 again 0 " \
+		"rule 0 priority 12 everything 0 hash 0 port 22 flags 22 trap 95 egress 95 default $1 kind 95 datagrams 22 inner $2 version 22 versions 22 ttl 95 mask 22 protocol 22 ports 0 srq $3 strip $4 state 22 fields 22 both 22 nothing 22 function 95 key 22 modified 95 queried 95 drained 22 again 0 " \
 		"errnos"
 	like "$(setpriv --bounding-set -net_raw python3 verbs-raw.py "$(stock_ibdev)" make 2>&1 || :)" 'Errno: 1,' "without the right"
 }
@@ -245,12 +250,17 @@ test_control_groups() {
 	mount -t cgroup2 none /tmp/groups
 	echo +rdma >/tmp/groups/cgroup.subtree_control
 	mkdir /tmp/groups/few
-	echo "$(stock_ibdev) hca_handle=1 hca_object=2" >/tmp/groups/few/rdma.max
+	# On the stock driver the library makes an object of a page for doorbells first.
+	case $VERBS_DRIVER in
+	rmlx5) own=0 ;;
+	*) own=1 ;;
+	esac
+	echo "$(stock_ibdev) hca_handle=1 hca_object=$((own + 2))" >/tmp/groups/few/rdma.max
 	# A domain and a key, so no CQ.
 	! few ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" >/tmp/few 2>&1 || fail "three objects of two"
 	like "$(cat /tmp/few)" "Couldn't create CQ" "what the program says"
 	like "$(cat /tmp/groups/few/rdma.current)" "^$(stock_ibdev) hca_handle=0 hca_object=0" "in use afterwards"
-	echo "$(stock_ibdev) hca_handle=1 hca_object=4" >/tmp/groups/few/rdma.max
+	echo "$(stock_ibdev) hca_handle=1 hca_object=$((own + 4))" >/tmp/groups/few/rdma.max
 	few timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" -n 50 >/tmp/few 2>&1 &
 	few_pid=$!
 	within 20 stock_listening || fail "with a fourth, the QP: $(cat /tmp/few)"
@@ -332,7 +342,8 @@ test_nothing_left() {
 	is "$(verbs_objects | sed -n 's/^CQ=//p')" "$(($(sed -n 's/^CQ=//p' /tmp/objects) + lent))" "CQs on the card"
 }
 
-test_no_complaints() { is "$(verbs_complaints)" "" "kernel log"; }
+# The stock driver asks the card for what some of the refused rules say.
+test_no_complaints() { is "$(verbs_complaints | grep -vE 'mlx5_core .*(SET_FLOW_TABLE_ENTRY|CREATE_FLOW_GROUP)' || :)" "" "kernel log"; }
 
 # The last case: the device goes while programs use it.
 test_unbind_under_traffic() {

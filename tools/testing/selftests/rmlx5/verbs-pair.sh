@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Pingpongs and perftest between two machines on one cable.
+# Pingpongs and perftest between two machines on one cable, with the driver that VERBS_DRIVER names at both ends.
 . ./ktap.sh
 . ./core.subr
 . ./stock.subr
@@ -26,16 +26,34 @@ across() {
 }
 
 # perf PROGRAM OPTIONS...: it fails on a completion with an error and on lost ones.
-perf() {
-	program=$1
-	shift
-	wire_serve "$program -d \$(stock_ibdev) -x \$(stock_gid_index $there) -F $*"
-	text=$(timeout 100 "$program" -d "$(stock_ibdev)" -x "$(stock_gid_index $here)" -F "$@" $there 2>&1) || {
+perf() { perf_by 18515 "-d \$(stock_ibdev) -x \$(stock_gid_index $there)" "-d $(stock_ibdev) -x $(stock_gid_index $here)" "$@"; }
+
+# perf_managed PROGRAM OPTIONS...: connected by rdma_cm, which finds its device by the address.
+perf_managed() { perf_by cm "" "" "$@"; }
+
+# perf_by PORT SERVER CLIENT PROGRAM OPTIONS...: where the server listens and what finds the device at each end. $figures has
+# the lines of the program's table.
+perf_by() {
+	port=$1 server=$2 client=$3 program=$4
+	shift 4
+	wire_serve "$program $server -F $*" "$port"
+	# shellcheck disable=SC2086
+	text=$(timeout 100 "$program" $client -F "$@" $there 2>&1) || {
 		note "the server says: $(there_do "cat /tmp/server")"
 		fail "$program $*: $text"
 	}
 	wire_verdict || fail "the server of $program $*"
-	echo "$text" | grep -E '^ *[0-9]+ +[0-9]+ ' || fail "$program $*: no figures in: $text"
+	figures=$(echo "$text" | grep -E '^ *[0-9]+ +[0-9]+ ') || fail "$program $*: no figures in: $text"
+	echo "$figures"
+}
+
+# sizes PROGRAM: an odd one, and one of many packets.
+sizes() { for size in 4095 65536; do perf "$1" -n 100 -s $size; done; }
+
+# managed: both machines have the connection manager.
+managed() {
+	modprobe rdma_ucm
+	there_do "modprobe rdma_ucm"
 }
 
 test_rc_pingpong() { across ibv_rc_pingpong -n 200 -e -c; across ibv_rc_pingpong -n 50 -c -s 70001; }
@@ -43,26 +61,41 @@ test_uc_pingpong() { across ibv_uc_pingpong -n 200 -e; }
 test_ud_pingpong() { across ibv_ud_pingpong -n 200 -e; }
 test_srq_pingpong() { across ibv_srq_pingpong -n 200 -e; }
 test_xsrq_pingpong() { across ibv_xsrq_pingpong -n 200 -e; }
-test_write_bw() { perf ib_write_bw -n 100 -s 4095; perf ib_write_bw -n 50 -s 65536; }
-test_read_bw() { perf ib_read_bw -n 100 -s 4095; perf ib_read_bw -n 50 -s 65536; }
-test_send_bw() { perf ib_send_bw -n 100 -s 4095; perf ib_send_bw -e -n 100 -s 4096; }
-test_big_messages() { perf ib_write_bw -n 5 -s 8388608; }
+test_write_bw() { sizes ib_write_bw; }
+test_read_bw() { sizes ib_read_bw; }
+test_send_bw() { sizes ib_send_bw; }
+
+# Each power of two from 2 B to 8 MiB.
+test_all_sizes() {
+	perf ib_write_bw -a -n 5
+	is "$(echo "$figures" | awk '{ printf "%d ", $1 }')" "$(awk 'BEGIN { for (n = 1; n <= 23; n++) printf "%d ", 2 ^ n }')" "sizes"
+}
+
 test_both_ways_at_once() { perf ib_write_bw -b -n 50 -s 65536; perf ib_send_bw -b -n 50 -s 4096; perf ib_read_bw -b -n 50 -s 4096; }
 test_many_qps() { perf ib_write_bw -q 16 -n 20 -s 8192; }
+test_events() {
+	perf ib_send_bw -e -n 100 -s 4096
+	perf ib_read_bw -e -n 100 -s 4096
+	perf ib_send_lat -e -n 100 -s 64
+}
 test_inline() { perf ib_send_bw -I 64 -n 100 -s 64; perf ib_write_bw -I 200 -n 100 -s 200; }
 test_immediate() { perf ib_write_bw --write_with_imm -n 100 -s 4096; }
 test_atomic_bw() { perf ib_atomic_bw -A FETCH_AND_ADD -n 100; perf ib_atomic_bw -A CMP_AND_SWAP -n 100; }
-test_latencies() { for kind in write read send; do perf ib_${kind}_lat -n 100 -s 2; done; perf ib_atomic_lat -n 100; }
+test_write_lat() { perf ib_write_lat -n 100 -s 2; }
+test_read_lat() { perf ib_read_lat -n 100 -s 2; }
+test_send_lat() { perf ib_send_lat -n 100 -s 2; }
+test_atomic_lat() { perf ib_atomic_lat -n 100; }
 test_other_services() { perf ib_send_bw -c UC -n 100 -s 8192; perf ib_write_bw -c UC -n 100 -s 8192; perf ib_send_bw -c UD -n 100 -s 1024; }
+test_latency_of_other_services() { perf ib_send_lat -c UC -n 100 -s 64; perf ib_write_lat -c UC -n 100 -s 64; perf ib_send_lat -c UD -n 100 -s 64; }
 test_xrc_service() { perf ib_send_bw -c XRC -n 100 -s 4096; perf ib_write_bw -c XRC -n 100 -s 4096; }
 test_shared_receive_queue() { perf ib_send_bw -r 128 --use-srq -n 100 -s 4096; }
+test_connected_by_rdma_cm() { managed; perf_managed ib_write_bw -R -n 100 -s 4096; perf_managed ib_send_lat -R -n 50 -s 64; }
 
 test_rping() {
-	modprobe rdma_ucm
-	there_do "modprobe rdma_ucm"
-	wire_serve "timeout 100 rping -s -a $there -C 20 -V" cm
-	timeout 60 rping -c -a $there -C 20 -V
-	wire_verdict
+	managed
+	wire_serve "timeout 100 rping -s -a $there -v -V -C 20 -S 1000" cm
+	timeout 60 rping -c -a $there -v -V -C 20 -S 1000
+	wire_verdict || fail "the server of rping"
 }
 
 # joined: mckey in the peer has joined the group and attached its QP.
@@ -70,8 +103,7 @@ joined() { there_do "grep -q joined /tmp/server"; }
 
 # Datagrams to a group: only a QP that is attached to it gets them. The receiver fails unless all come.
 test_multicast() {
-	modprobe rdma_ucm
-	there_do "modprobe rdma_ucm"
+	managed
 	there_do "rm -f /tmp/verdict; (timeout 100 stdbuf -oL mckey -m 239.1.2.3 -b $there -C 20 -S 500 >/tmp/server 2>&1; echo \$? >/tmp/verdict) >/dev/null 2>&1 &"
 	within 60 joined || fail "the receiver does not join: $(there_do "cat /tmp/server")"
 	timeout 100 mckey -m 239.1.2.3 -b $here -s -C 20 -S 500
