@@ -13,9 +13,11 @@ mod ah;
 mod context;
 mod counters;
 mod cq;
+mod doorbell;
 mod events;
 mod flow;
 mod gids;
+mod ioctl;
 mod knobs;
 pub(crate) mod kverbs;
 mod mr;
@@ -68,6 +70,7 @@ use kernel_ext::{
 use self::{
     context::UserContext,
     counters::Counters,
+    doorbell::AskedPage,
     events::Events,
     gids::Gids,
     kverbs::{
@@ -280,6 +283,7 @@ impl Driver for Verbs {
     type Data = Data;
     type Context = UserContext;
     type Pd = Domain;
+    type Page = AskedPage;
 
     const DRIVER_ID: DriverId = DriverId::Mlx5;
     // Source: `MLX5_IB_UVERBS_ABI_VERSION` in include/uapi/rdma/mlx5-abi.h.
@@ -398,7 +402,7 @@ impl Driver for Verbs {
         UserContext::open(data, udata)
     }
 
-    fn mmap(data: &Data, vma: Vma<'_, UserContext>) -> Result {
+    fn mmap(data: &Data, vma: Vma<'_, Verbs>) -> Result {
         context::map(data, vma)
     }
 

@@ -188,7 +188,7 @@ impl UserUar {
     }
 
     /// Gives the page back; an answer is not needed. Nobody may have it mapped.
-    pub(crate) fn dealloc(self, cmd: &Cmd) {
+    pub(crate) fn dealloc(&self, cmd: &Cmd) {
         let _ = cmd.exec(&DeallocUar { index: self.index });
     }
 

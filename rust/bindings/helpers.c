@@ -840,10 +840,14 @@ struct ib_device *rmlx5_helper_rdma_device_to_ibdev(struct device *device)
 	return rdma_device_to_ibdev(device);
 }
 
-/* Maps one page of device memory; called from the mmap of a user context. */
+/*
+ * Maps one page of device memory; called from the mmap of a user context. The
+ * mapping holds a reference to entry, unless that is NULL.
+ */
 int rmlx5_helper_rdma_map_io_page(struct ib_ucontext *context,
 				  struct vm_area_struct *vma,
-				  unsigned long pfn, bool write_combining)
+				  unsigned long pfn, bool write_combining,
+				  struct rdma_user_mmap_entry *entry)
 {
 	pgprot_t prot;
 
@@ -855,7 +859,7 @@ int rmlx5_helper_rdma_map_io_page(struct ib_ucontext *context,
 		prot = pgprot_writecombine(vma->vm_page_prot);
 	else
 		prot = pgprot_noncached(vma->vm_page_prot);
-	return rdma_user_mmap_io(context, vma, pfn, PAGE_SIZE, prot, NULL);
+	return rdma_user_mmap_io(context, vma, pfn, PAGE_SIZE, prot, entry);
 }
 
 /* rdma/uverbs_ioctl.h */
@@ -874,4 +878,18 @@ struct ib_udata *rmlx5_helper_bundle_udata(struct uverbs_attr_bundle *attrs)
 struct ib_ucontext *rmlx5_helper_udata_context(struct ib_udata *udata)
 {
 	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
+}
+
+/* The object behind an attribute that must be there and is one. */
+struct ib_uobject *
+rmlx5_helper_uverbs_attr_get_uobject(const struct uverbs_attr_bundle *attrs,
+				     u16 id)
+{
+	return uverbs_attr_get_uobject(attrs, id);
+}
+
+int rmlx5_helper_uverbs_attr_get_len(const struct uverbs_attr_bundle *attrs,
+				     u16 id)
+{
+	return uverbs_attr_get_len(attrs, id);
 }

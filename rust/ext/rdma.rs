@@ -12,6 +12,7 @@
 //!   memory is allocated here, which a driver does not notice.
 //! - What a device tells of an object goes through a [`Notifier`], which may outlive the object.
 //! - [`Umem`] owns pinned memory of a process.
+//! - A page of the device that a process has asked for ([`page`]) goes with its object and its last mapping.
 //!
 //! # Locking
 //!
@@ -31,6 +32,7 @@ pub mod device;
 pub mod event;
 pub mod flow;
 pub mod gid;
+pub mod ioctl;
 pub mod kverbs;
 pub mod mmap;
 pub mod mr;
@@ -38,6 +40,7 @@ pub mod mw;
 pub mod notify;
 pub mod object;
 mod ops;
+pub mod page;
 pub mod qp;
 pub mod srq;
 pub mod udata;
@@ -58,12 +61,14 @@ pub use flow::{
     EthernetFields, Filter, FlowKind, FlowSpec, Ipv4Fields, Ipv6Fields, NewFlow, PortFields,
 };
 pub use gid::{Gid, GidKind, GidKinds};
+pub use ioctl::{Attribute, Call, ContextAnswer, Definition, PageMethods, PdMethod};
 pub use kverbs::KernelVerbs;
 pub use mmap::{Cache, Vma};
 pub use mr::{Mr, NewMr, Reregister};
 pub use mw::{NewWindow, WindowKind};
 pub use notify::{CqNotifier, Notifier, QpEvent, QpNotifier, SrqEvent, SrqNotifier, WqNotifier};
 pub use object::{Context, Pd};
+pub use page::{PageRef, Place};
 pub use qp::{NewQp, NewXrcTarget, Qp, QpCaps, QpChange, QpKind, QpReport, QpState};
 pub use srq::{NewSrq, Srq, SrqAttributes, SrqChange, SrqKind};
 pub use udata::Udata;

@@ -5,3 +5,5 @@
 #include <linux/mlx5/qp.h>
 #include <linux/mlx5/cq.h>
 #include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>

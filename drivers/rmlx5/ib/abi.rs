@@ -47,7 +47,7 @@ fn put<S>(bytes: &mut [u8], member: Member<S>, value: u32) -> Result {
 
 /// What a library wants of a new context.
 pub(super) struct OpenContext {
-    /// Doorbell registers; even.
+    /// Doorbell registers that come with it; even. 0 for a library that asks for pages one by one.
     pub(super) registers: u32,
     /// Those of them that serve one QP each.
     pub(super) exclusive: u32,
@@ -79,67 +79,77 @@ impl OpenContext {
         }
         let wanted = read(wire!(mlx5_ib_alloc_ucontext_req_v2, total_num_bfregs)) as u32;
         let exclusive = read(wire!(mlx5_ib_alloc_ucontext_req_v2, num_low_latency_bfregs)) as u32;
-        // The first one is nobody's own.
+        let lib_caps = read(wire!(mlx5_ib_alloc_ucontext_req_v2, lib_caps));
+        let by_page = lib_caps & u64::from(raw::MLX5_LIB_CAP_DYN_UAR) != 0;
         let registers = wanted
             .checked_next_multiple_of(REGISTERS_PER_PAGE)
-            .filter(|registers| exclusive < *registers)
-            .ok_or(EINVAL)?;
-        if registers > MAX_REGISTERS {
+            .unwrap_or(0);
+        // The first one is nobody's own. Without any it means nothing, unless they are to come with the context.
+        if exclusive >= registers && (registers != 0 || !by_page) {
+            return Err(EINVAL);
+        }
+        if registers > MAX_REGISTERS && !by_page {
             return Err(ENOMEM);
         }
         Ok(Self {
-            registers,
-            exclusive,
+            registers: if by_page { 0 } else { registers },
+            exclusive: if by_page { 0 } else { exclusive },
             cqe_version: read(wire!(mlx5_ib_alloc_ucontext_req_v2, max_cqe_version)) as u8,
         })
     }
+}
 
-    /// The answer. `blue_flame`: WQEs may be written to doorbell registers.
-    pub(super) fn answer(&self, caps: &Caps, blue_flame: bool, udata: &mut Udata<'_>) -> Result {
-        const RESPONSE: usize = size_of::<raw::mlx5_ib_alloc_ucontext_resp>();
-        let length = udata.response_len().min(RESPONSE);
-        let mut bytes = [0u8; RESPONSE];
-        let mut put = |member: Member<raw::mlx5_ib_alloc_ucontext_resp>, value: u32| {
-            put(&mut bytes, member, value)
+/// What a library is told about its context.
+pub(super) type ContextAnswer = [u8; size_of::<raw::mlx5_ib_alloc_ucontext_resp>()];
+
+/// Tells about a context that came with `registers` doorbell registers and has CQEs of a version, to a library with
+/// `room` for the answer. `blue_flame`: WQEs may be written to doorbell registers.
+pub(super) fn answer_context(
+    caps: &Caps,
+    blue_flame: bool,
+    registers: u32,
+    cqe_version: u8,
+    room: usize,
+) -> Result<ContextAnswer> {
+    let mut bytes: ContextAnswer = [0; size_of::<ContextAnswer>()];
+    let length = room.min(bytes.len());
+    let mut put = |member: Member<raw::mlx5_ib_alloc_ucontext_resp>, value: u32| {
+        put(&mut bytes, member, value)
+    };
+    macro_rules! member {
+        ($name:ident) => {
+            wire!(mlx5_ib_alloc_ucontext_resp, $name)
         };
-        macro_rules! member {
-            ($name:ident) => {
-                wire!(mlx5_ib_alloc_ucontext_resp, $name)
-            };
-        }
-        put(member!(qp_tab_size), 1 << caps.log_max_qp)?;
-        put(
-            member!(bf_reg_size),
-            if blue_flame {
-                1 << caps.log_bf_register
-            } else {
-                0
-            },
-        )?;
-        put(member!(tot_bfregs), self.registers)?;
-        put(member!(cache_line_size), CACHE_LINE)?;
-        put(member!(max_sq_desc_sz), caps.max_send_wqe.into())?;
-        put(member!(max_rq_desc_sz), caps.max_receive_wqe.into())?;
-        put(member!(max_send_wqebb), 1 << caps.log_max_qp_size)?;
-        put(member!(max_recv_wr), 1 << caps.log_max_qp_size)?;
-        put(member!(max_srq_recv_wr), 1 << caps.log_max_srq_size)?;
-        put(member!(num_ports), 1)?;
-        // CAST: a few dozen.
-        put(member!(response_length), length as u32)?;
-        put(
-            member!(cqe_version),
-            self.cqe_version.min(caps.cqe_version).into(),
-        )?;
-        put(
-            member!(cmds_supp_uhw),
-            raw::MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | raw::MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
-        )?;
-        put(member!(eth_min_inline), raw::MLX5_USER_INLINE_MODE_L2)?;
-        // A UAR page is 4 KiB.
-        put(member!(log_uar_size), 12)?;
-        put(member!(num_uars_per_page), 1)?;
-        udata.respond_bytes(bytes.get(..length).ok_or(EINVAL)?)
     }
+    put(member!(qp_tab_size), 1 << caps.log_max_qp)?;
+    put(
+        member!(bf_reg_size),
+        if blue_flame {
+            1 << caps.log_bf_register
+        } else {
+            0
+        },
+    )?;
+    put(member!(tot_bfregs), registers)?;
+    put(member!(cache_line_size), CACHE_LINE)?;
+    put(member!(max_sq_desc_sz), caps.max_send_wqe.into())?;
+    put(member!(max_rq_desc_sz), caps.max_receive_wqe.into())?;
+    put(member!(max_send_wqebb), 1 << caps.log_max_qp_size)?;
+    put(member!(max_recv_wr), 1 << caps.log_max_qp_size)?;
+    put(member!(max_srq_recv_wr), 1 << caps.log_max_srq_size)?;
+    put(member!(num_ports), 1)?;
+    // CAST: a few dozen.
+    put(member!(response_length), length as u32)?;
+    put(member!(cqe_version), cqe_version.into())?;
+    put(
+        member!(cmds_supp_uhw),
+        raw::MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | raw::MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
+    )?;
+    put(member!(eth_min_inline), raw::MLX5_USER_INLINE_MODE_L2)?;
+    // A UAR page is 4 KiB.
+    put(member!(log_uar_size), 12)?;
+    put(member!(num_uars_per_page), 1)?;
+    Ok(bytes)
 }
 
 /// How libmlx5 counts doorbell register `register` of a context.

@@ -26,7 +26,15 @@ use super::{
         self,
         Mapping, //
     },
-    Data, //
+    doorbell::{
+        AskedPage,
+        Doorbell,
+        Page,
+        Pages,
+        Registers, //
+    },
+    Data,
+    Verbs, //
 };
 use crate::{
     buf::{
@@ -38,16 +46,14 @@ use crate::{
         PAGE, //
     },
     home::Home,
-    net::base::TransportDomain,
-    uar::UserUar, //
+    net::base::TransportDomain, //
 };
 
 /// The driver's part of a user context.
 pub(crate) struct UserContext {
     home: Home,
     cqe_version: u8,
-    /// Given back when everything that rings them is gone.
-    uars: Uars,
+    pages: Arc<Pages>,
     registers: Arc<Registers>,
     /// Pages with doorbell records.
     records: Arc<RecordPages>,
@@ -60,32 +66,35 @@ impl UserContext {
     pub(super) fn open(data: &Data, mut udata: Udata<'_>) -> Result<Self> {
         let device = &data.device;
         let request = abi::OpenContext::parse(&udata)?;
-        let caps = device.caps()?;
-        let blue_flame = device.blue_flame();
         let home = Home::now(device);
-        let pages = request.registers / abi::REGISTERS_PER_PAGE;
         // CAST, below: `usize` has 64 bits here.
-        let mut uars = Uars {
-            home: home.clone(),
-            list: KVec::with_capacity(pages as usize, GFP_KERNEL)?,
-        };
-        for _ in 0..pages {
-            uars.list
-                .push(UserUar::alloc(&device.cmd)?, GFP_KERNEL)
-                .map_err(|_| ENOMEM)?;
-        }
-        let registers = Registers::new(request.registers as usize, request.exclusive as usize)?;
-        // Pages of an earlier generation may have the same numbers.
-        data.revoker.wait();
-        request.answer(&caps, blue_flame, &mut udata)?;
-        Ok(Self {
-            home,
-            cqe_version: request.cqe_version.min(caps.cqe_version),
-            uars,
-            registers,
+        let context = Self {
+            cqe_version: request.cqe_version.min(device.caps()?.cqe_version),
+            pages: Pages::new(&home, request.registers / abi::REGISTERS_PER_PAGE)?,
+            registers: Registers::new(request.registers as usize, request.exclusive as usize)?,
             records: RecordPages::new()?,
             domain: KBox::pin_init(new_mutex!(None), GFP_KERNEL)?,
-        })
+            home,
+        };
+        // Pages of an earlier generation may have the same numbers.
+        data.revoker.wait();
+        let room = udata.response_len();
+        let answer = context.answer(data, room)?;
+        udata.respond_bytes(answer.get(..room.min(answer.len())).ok_or(EINVAL)?)?;
+        Ok(context)
+    }
+
+    /// What a library with `room` for an answer is told about it.
+    pub(super) fn answer(&self, data: &Data, room: usize) -> Result<abi::ContextAnswer> {
+        let registers = self.pages.fixed() * abi::REGISTERS_PER_PAGE;
+        let caps = data.device.caps()?;
+        abi::answer_context(
+            &caps,
+            data.device.blue_flame(),
+            registers,
+            self.cqe_version,
+            room,
+        )
     }
 
     /// The generation that the context belongs to. `EIO` when that is over.
@@ -99,22 +108,25 @@ impl UserContext {
         self.cqe_version
     }
 
-    /// The UAR page for a CQ: the first one, or one that the library names by its number.
-    pub(super) fn uar_for_cq(&self, named: Option<u32>) -> Result<u32> {
+    /// The UAR page for a CQ: the first one that came with the context, or one that the library names by its number.
+    pub(super) fn page_for_cq(&self, named: Option<u32>) -> Result<Arc<Page>> {
         match named {
-            None => self.uars.list.first().map(UserUar::index).ok_or(EINVAL),
-            Some(index) => self.own_uar(index),
+            None => self.pages.at(0).cloned(),
+            Some(index) => self.pages.own(index),
         }
     }
 
-    /// A page that is this context's: nobody rings in others' name.
-    pub(super) fn own_uar(&self, index: u32) -> Result<u32> {
-        self.uars
-            .list
-            .iter()
-            .any(|uar| uar.index() == index)
-            .then_some(index)
-            .ok_or(EINVAL)
+    /// What a QP is rung by: a page that the library names by its number, or what the driver chooses.
+    pub(super) fn doorbell(&self, named: Option<u32>) -> Result<Doorbell> {
+        match named {
+            None => Doorbell::of_register(&self.pages, &self.registers),
+            Some(index) => Ok(Doorbell::of_page(self.pages.own(index)?)),
+        }
+    }
+
+    /// Another page. Sleeps. `EIO` when the generation is over, `ENOMEM` when there are no more.
+    pub(super) fn ask_for_page(&self, cache: Cache) -> Result<AskedPage> {
+        AskedPage::new(self.home()?, &self.pages, cache)
     }
 
     /// Its transport domain: TIRs of it do not take what its own send queues send. Sleeps.
@@ -126,83 +138,6 @@ impl UserContext {
         let made = Arc::new(TransportDomain::new(&self.home)?, GFP_KERNEL)?;
         *domain = Some(made.clone());
         Ok(made)
-    }
-
-    /// Its doorbell registers.
-    pub(super) fn registers(&self) -> &Arc<Registers> {
-        &self.registers
-    }
-
-    /// The UAR page of a register.
-    pub(super) fn uar_of_register(&self, register: u32) -> Result<u32> {
-        self.uars
-            .list
-            .get((register / abi::REGISTERS_PER_PAGE) as usize)
-            .map(UserUar::index)
-            .ok_or(EINVAL)
-    }
-}
-
-/// Which QPs ring which doorbell registers of a context. The first register is for everybody, without
-/// BlueFlame; the last ones serve one QP each; the library locks those between. Source:
-/// `need_uuar_lock` of libmlx5.
-#[pin_data]
-pub(super) struct Registers {
-    /// QPs of each register.
-    #[pin]
-    users: Mutex<KVec<u32>>,
-    exclusive: usize,
-}
-
-impl Registers {
-    fn new(count: usize, exclusive: usize) -> Result<Arc<Self>> {
-        let users = KVec::from_elem(0u32, count, GFP_KERNEL)?;
-        Arc::pin_init(
-            pin_init!(Self {
-                users <- new_mutex!(users),
-                exclusive,
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Takes a register for a QP: one for itself while there are some, then the one with the fewest
-    /// QPs.
-    pub(super) fn take(&self) -> Result<u32> {
-        let mut users = self.users.lock();
-        let first_exclusive = users.len().saturating_sub(self.exclusive).max(1);
-        let own = (first_exclusive..users.len()).find(|at| users.get(*at) == Some(&0));
-        let at = own
-            .or_else(|| (1..first_exclusive).min_by_key(|at| users.get(*at).copied()))
-            .unwrap_or(0);
-        let count = users.get_mut(at).ok_or(EINVAL)?;
-        *count = count.wrapping_add(1);
-        // CAST: at most 512.
-        Ok(at as u32)
-    }
-
-    /// A QP does not use a register any more.
-    pub(super) fn give_back(&self, register: u32) {
-        if let Some(count) = self.users.lock().get_mut(register as usize) {
-            *count = count.saturating_sub(1);
-        }
-    }
-}
-
-/// UAR pages that go back to the device when dropped.
-struct Uars {
-    home: Home,
-    list: KVec<UserUar>,
-}
-
-impl Drop for Uars {
-    fn drop(&mut self) {
-        for uar in self.list.drain_all() {
-            // Pages of an earlier generation are gone already.
-            if self.home.is_current() {
-                uar.dealloc(self.home.cmd());
-            }
-        }
     }
 }
 
@@ -221,16 +156,21 @@ pub(super) fn buffer(
     UserBuf::new(Umem::pin(context, address, bytes, Access::NONE)?)
 }
 
-/// Maps a doorbell page.
-pub(super) fn map(data: &Data, vma: Vma<'_, UserContext>) -> Result {
+/// Maps a doorbell page: one that the process has asked for, by the offset that it was told, or one that came with the
+/// context.
+pub(super) fn map(data: &Data, vma: Vma<'_, Verbs>) -> Result {
     let context = vma.context().payload();
     context.home()?;
-    let Mapping::Uar(index, combining) = Mapping::parse(vma.page_offset())?;
-    let offset = context.uars.list.get(index).ok_or(EINVAL)?.offset();
+    let bar = &data.device.bar;
+    if let Some(asked) = vma.page() {
+        return vma.map_page(bar, asked.page().offset(), asked.cache(), Some(asked));
+    }
+    let Mapping::Uar(place, combining) = Mapping::parse(vma.page_offset())?;
+    let offset = context.pages.at(place)?.offset();
     let cache = if combining {
         Cache::WriteCombining
     } else {
         Cache::Uncached
     };
-    vma.map_page(&data.device.bar, offset, cache)
+    vma.map_page(bar, offset, cache, None)
 }

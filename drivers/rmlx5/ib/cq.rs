@@ -24,6 +24,7 @@ use super::{
         self,
         UserContext, //
     },
+    doorbell::Page,
     events::Events,
     kverbs::{
         Core,
@@ -66,6 +67,8 @@ pub(crate) struct Completions {
     /// What the kernel polls.
     core: Option<Arc<Core>>,
     lives: Arc<Lives>,
+    /// Where a user's is armed: given back after it.
+    _page: Option<Arc<Page>>,
 }
 
 impl Completions {
@@ -89,6 +92,7 @@ impl Completions {
             queue: KBox::pin_init(new_mutex!(None), GFP_KERNEL)?,
             core: Some(core),
             lives: data.lives.clone(),
+            _page: None,
         })
     }
 
@@ -193,8 +197,9 @@ pub(super) fn create(
     let request = abi::CreateCq::parse(udata)?;
     let vector = new.vector() as usize;
     let eq = data.device.comp_eq(vector).ok_or(EINVAL)?;
+    let page = user.payload().page_for_cq(request.uar)?;
     let config = Config {
-        uar: user.payload().uar_for_cq(request.uar)?,
+        uar: page.index(),
         eqn: eq.eq.number().ok_or(EIO)?,
         long: request.long,
         // Source: `mlx5_ib_create_user_cq`, which does not ask for the capability either.
@@ -224,6 +229,7 @@ pub(super) fn create(
         queue: slot,
         core: None,
         lives: data.lives.clone(),
+        _page: Some(page),
     };
     let notifier = new.notifier();
     data.events.remember_cq(number, notifier.clone())?;

@@ -123,11 +123,9 @@ impl Drop for Region {
     }
 }
 
+/// The core has refused what the device does not say that it can do: paging on demand, flushes. Source:
+/// `ib_check_mr_access` in include/rdma/ib_verbs.h.
 fn check(data: &Data, access: Access) -> Result {
-    if access.on_demand() {
-        data.complain(fmt!("MR: paging on demand is not supported"));
-        return Err(EOPNOTSUPP);
-    }
     if !access.is_within(KNOWN) {
         data.complain(fmt!("MR: unknown access flags {:#x}", access.bits()));
         return Err(EINVAL);

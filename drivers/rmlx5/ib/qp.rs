@@ -36,6 +36,7 @@ use super::{
     abi,
     context,
     context::UserContext,
+    doorbell::Doorbell,
     events::{
         Events,
         QueueKind, //
@@ -82,7 +83,8 @@ pub(crate) struct Pair {
     send_blocks: u32,
     signals_all: bool,
     inner: Pin<KBox<Mutex<Inner>>>,
-    register: Option<Register>,
+    /// What a user's is rung by: given back after it.
+    doorbell: Option<Doorbell>,
     /// What an XRC QP names in its context.
     _anchor: Option<Arc<Anchor>>,
     /// What the kernel posts to.
@@ -135,28 +137,6 @@ impl Hardware {
     }
 }
 
-/// A doorbell register of a context that a QP uses. The context outlives its QPs.
-pub(super) struct Register {
-    number: u32,
-    users: Arc<context::Registers>,
-}
-
-impl Register {
-    fn take(context: &UserContext) -> Result<Self> {
-        let users = context.registers().clone();
-        Ok(Self {
-            number: users.take()?,
-            users,
-        })
-    }
-}
-
-impl Drop for Register {
-    fn drop(&mut self) {
-        self.users.give_back(self.number);
-    }
-}
-
 impl Pair {
     /// Of the kernel, without a QP on the device yet.
     pub(super) fn of_kernel(
@@ -175,7 +155,7 @@ impl Pair {
             send_blocks,
             signals_all,
             inner: Inner::new()?,
-            register: None,
+            doorbell: None,
             _anchor: None,
             queues: None,
             lives: data.lives.clone(),
@@ -214,6 +194,11 @@ impl Pair {
     /// WQEBBs of the send queue and receives of the receive queue.
     pub(super) fn sizes(&self) -> (u32, u32) {
         (self.send_blocks, self.caps.recv_wr)
+    }
+
+    /// The doorbell register that the driver chose for it.
+    fn register(&self) -> Option<u32> {
+        self.doorbell.as_ref()?.register()
     }
 
     /// Asks the device; `None` when it does not answer or the QP is of an earlier generation. Sleeps.
@@ -364,10 +349,10 @@ pub(super) fn create(
     if receive.is_some() != own_queue {
         return Err(EINVAL);
     }
-    let (register, uar) = doorbell(&user, &request)?;
+    let doorbell = user.doorbell(request.uar)?;
     let config = Config {
         transport,
-        uar,
+        uar: doorbell.uar(),
         pd: ends.pd,
         cqns: ends.cqns,
         srqn: ends.srqn,
@@ -398,29 +383,16 @@ pub(super) fn create(
         send_blocks: request.send_blocks,
         signals_all: new.signals_all(),
         inner,
-        register,
+        doorbell: Some(doorbell),
         _anchor: ends.anchor,
         queues: None,
         lives: data.lives.clone(),
     };
     data.events
         .remember_qp(QueueKind::Qp, number, new.notifier())?;
-    let register = pair.register.as_ref().map(|register| register.number);
-    abi::answer_create_qp(register, udata)?;
+    abi::answer_create_qp(pair.register(), udata)?;
     new.set_number(number);
     Ok(pair)
-}
-
-/// Which UAR page a QP is rung through, and the register in it if the driver chooses.
-fn doorbell(user: &UserContext, request: &abi::CreateQp) -> Result<(Option<Register>, u32)> {
-    match request.uar {
-        Some(index) => Ok((None, user.own_uar(index)?)),
-        None => {
-            let register = Register::take(user)?;
-            let uar = user.uar_of_register(register.number)?;
-            Ok((Some(register), uar))
-        }
-    }
 }
 
 /// What is reported of the queues of a QP. Sends are counted by the library.

@@ -5,8 +5,10 @@ use kernel::prelude::*;
 use kernel_ext::rdma::{
     Access,
     AddressVector,
+    Call,
     Context,
     Cq,
+    Definition,
     Details,
     Mr,
     NewCq,
@@ -39,6 +41,7 @@ use super::{
         Completions, //
     },
     flow,
+    ioctl,
     mr::{
         self,
         Region, //
@@ -79,6 +82,16 @@ impl UserVerbs for Verbs {
     type Wq = Receiver;
     type WqTable = wq::Table;
     type Flow = Rule;
+
+    const DEFINITIONS: &'static [Definition<Self>] = ioctl::DEFINITIONS;
+
+    fn query_context(
+        data: &Data,
+        context: Context<'_, UserContext>,
+        call: &mut Call<'_>,
+    ) -> Result {
+        ioctl::query_context(data, context, call)
+    }
 
     fn create_cq(
         data: &Data,

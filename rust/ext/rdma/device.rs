@@ -18,6 +18,7 @@ use super::{
     attr::{DeviceAttributes, PortAttributes},
     counter::CounterSet,
     gid::{Gid, GidKinds},
+    ioctl::Definition,
     kverbs::KernelVerbs,
     mmap::Vma,
     object::Context,
@@ -53,6 +54,11 @@ pub trait Driver: Sized + 'static {
 
     /// The driver's part of a protection domain; dropped when it is destroyed, which cannot fail.
     type Pd: Send + Sync + 'static;
+
+    /// The driver's part of a page of the device that a process has asked for
+    /// ([`PageMethods`](super::ioctl::PageMethods)); dropped when neither its object nor a mapping is there any more,
+    /// and before the context is.
+    type Page: Send + Sync + 'static;
 
     /// The user space library.
     const DRIVER_ID: DriverId;
@@ -99,7 +105,7 @@ pub trait Driver: Sized + 'static {
     fn create_context(data: &Self::Data, udata: Udata<'_>) -> impl PinInit<Self::Context, Error>;
 
     /// Maps device memory into user space.
-    fn mmap(data: &Self::Data, vma: Vma<'_, Self::Context>) -> Result {
+    fn mmap(data: &Self::Data, vma: Vma<'_, Self>) -> Result {
         let _ = (data, vma);
         Err(EINVAL)
     }
@@ -299,6 +305,7 @@ impl<D: Driver> Registration<D> {
             (*raw).num_comp_vectors = vectors;
             (*raw).node_guid = u64::from_ne_bytes(config.node_guid);
             (*Shell::<D>::device(raw)).parent = parent.as_raw_device();
+            (*raw).driver_def = const { Definition::list(D::DEFINITIONS) };
             bindings::ib_set_device_ops(raw, &ops);
             netdev
                 .map_or(Ok(()), |netdev| {

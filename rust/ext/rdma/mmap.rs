@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Device memory in user space.
 
-use core::marker::PhantomData;
+use core::{marker::PhantomData, ptr};
 
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*};
 use rmlx5_bindings as bindings;
 
-use super::object::Context;
+use super::{device::Driver, object::Context, page::PageRef};
 use crate::pci::Bar;
 
 /// How the CPU accesses mapped device memory.
@@ -23,19 +23,19 @@ pub enum Cache {
 /// # Invariants
 ///
 /// The pointer is a range that is being set up by `mmap` of `context`'s file, for `'a`.
-pub struct Vma<'a, T> {
+pub struct Vma<'a, D: Driver> {
     vma: *mut bindings::vm_area_struct,
-    context: Context<'a, T>,
+    context: Context<'a, D::Context>,
     call: PhantomData<&'a mut ()>,
 }
 
-impl<'a, T> Vma<'a, T> {
+impl<'a, D: Driver> Vma<'a, D> {
     /// # Safety
     ///
     /// As the type invariant.
     pub(super) unsafe fn from_raw(
         vma: *mut bindings::vm_area_struct,
-        context: Context<'a, T>,
+        context: Context<'a, D::Context>,
     ) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -62,36 +62,50 @@ impl<'a, T> Vma<'a, T> {
     }
 
     /// The context whose file is mapped.
-    pub fn context(&self) -> Context<'a, T> {
+    pub fn context(&self) -> Context<'a, D::Context> {
         self.context
     }
 
+    /// The page of the process at that offset.
+    pub fn page(&self) -> Option<PageRef<'a, D::Page>> {
+        // SAFETY: By the type invariant the context is valid for `'a`; all pages of this driver's contexts are made by
+        // this crate for `D`.
+        unsafe { PageRef::find(self.context.as_raw(), self.page_offset()) }
+    }
+
     /// Maps the page of `bar` that starts at `offset`, shared, with the access user space asked for.
-    /// The core takes it away when the device goes away.
+    /// The core takes it away when the device goes away. The mapping holds `page`, which lives at least as long.
     ///
     /// # Errors
     ///
     /// `EINVAL` unless the range is one shared page and `offset` is a multiple of the page size,
     /// `EPERM` when user space wants to execute it, `ERANGE` outside of the BAR, `EAGAIN`, `ENOMEM`.
-    pub fn map_page(self, bar: &Bar, offset: u64, cache: Cache) -> Result {
+    pub fn map_page(
+        self,
+        bar: &Bar,
+        offset: u64,
+        cache: Cache,
+        page: Option<PageRef<'_, D::Page>>,
+    ) -> Result {
         // CAST: The size of a page fits.
-        let page = PAGE_SIZE as u64;
-        if self.len() != PAGE_SIZE || offset % page != 0 {
+        let size = PAGE_SIZE as u64;
+        if self.len() != PAGE_SIZE || offset % size != 0 {
             return Err(EINVAL);
         }
-        if bar.len().saturating_sub(offset) < page {
+        if bar.len().saturating_sub(offset) < size {
             return Err(ERANGE);
         }
         let physical = bar.physical(offset)?;
-        let number = usize::try_from(physical / page).map_err(|_| ERANGE)?;
+        let number = usize::try_from(physical / size).map_err(|_| ERANGE)?;
         // SAFETY: By the type invariant this is inside the core's mmap call, and the page is device
-        // memory of the driver.
+        // memory of the driver. The core takes a reference of its own to the entry.
         to_result(unsafe {
             bindings::rdma_map_io_page(
                 self.context.as_raw(),
                 self.vma,
                 number,
                 cache == Cache::WriteCombining,
+                page.as_ref().map_or(ptr::null_mut(), PageRef::as_raw),
             )
         })
     }

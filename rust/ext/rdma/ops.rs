@@ -22,6 +22,7 @@ use super::{
     kverbs::KernelVerbs,
     mmap::Vma,
     object::{Context, Object},
+    page::Entry,
     udata::Udata,
 };
 use kverbs::KernelOps;
@@ -53,6 +54,7 @@ impl<D: KernelVerbs> Ops<D> {
         ops.dealloc_ucontext = Some(Self::dealloc_ucontext);
         ops.disassociate_ucontext = Some(Self::disassociate_ucontext);
         ops.mmap = Some(Self::mmap);
+        ops.mmap_free = Some(Self::mmap_free);
         ops.alloc_pd = Some(Self::alloc_pd);
         ops.dealloc_pd = Some(Self::dealloc_pd);
         UserOps::<D>::fill(&mut ops);
@@ -220,6 +222,11 @@ impl<D: KernelVerbs> Ops<D> {
             D::mmap(data, Vma::from_raw(vma, Context::from_raw(context)))?;
             Ok(0)
         })
+    }
+
+    extern "C" fn mmap_free(entry: *mut bindings::rdma_user_mmap_entry) {
+        // SAFETY: The core frees an entry of a context of this driver, after its last mapping.
+        unsafe { Entry::<D::Page>::free(entry) }
     }
 
     extern "C" fn alloc_pd(pd: *mut bindings::ib_pd, udata: *mut bindings::ib_udata) -> c_int {

@@ -10,6 +10,7 @@ use super::{
     details::Details,
     device::Driver,
     flow::NewFlow,
+    ioctl::{Call, Definition},
     mr::{Mr, NewMr, Reregister},
     mw::NewWindow,
     object::Context,
@@ -46,6 +47,20 @@ pub trait UserVerbs: Driver {
     type WqTable: Send + Sync + 'static;
     /// The driver's part of a flow rule.
     type Flow: Send + Sync + 'static;
+
+    /// What the driver adds to the ioctl interface, ended by [`Definition::END`].
+    const DEFINITIONS: &'static [Definition<Self>] = &[Definition::END];
+
+    /// Tells a process about its context once more. What the driver says goes to the attribute that its
+    /// [`Definition::query_context`] names.
+    fn query_context(
+        data: &Self::Data,
+        context: Context<'_, Self::Context>,
+        call: &mut Call<'_>,
+    ) -> Result {
+        let _ = (data, context, call);
+        Err(EOPNOTSUPP)
+    }
 
     /// Makes a CQ.
     fn create_cq(

@@ -17,7 +17,6 @@ use kernel_ext::rdma::{
 use super::{
     check_caps,
     check_flags,
-    doorbell,
     ends::Ends,
     log_size,
     receive_queue,
@@ -195,7 +194,7 @@ pub(super) fn create(
     if shape.is_some() != (wanted.recv_wr != 0) || shape.is_none() && log.is_none() {
         return Err(EINVAL);
     }
-    let (register, uar) = doorbell(&user, &request)?;
+    let doorbell = user.doorbell(request.uar)?;
     let lot = |address, bytes| {
         Ok::<_, Error>(Lot {
             buf: context::buffer(context, address, bytes)?,
@@ -222,7 +221,7 @@ pub(super) fn create(
         receive,
         cqns: ends.cqns,
         pd: ends.pd,
-        uar,
+        uar: doorbell.uar(),
         user_index: super::user_index(data, &user, request.user_index)?.unwrap_or(0),
         counter: data.device.counter_set(),
     };
@@ -240,7 +239,7 @@ pub(super) fn create(
         send_blocks: request.send_blocks,
         signals_all: new.signals_all(),
         inner,
-        register,
+        doorbell: Some(doorbell),
         _anchor: None,
         queues: None,
         lives: data.lives.clone(),
@@ -248,8 +247,7 @@ pub(super) fn create(
     for (kind, number) in names {
         data.events.remember_qp(kind, number, new.notifier())?;
     }
-    let register = pair.register.as_ref().map(|register| register.number);
-    abi::answer_create_qp(register, udata)?;
+    abi::answer_create_qp(pair.register(), udata)?;
     new.set_number(number);
     Ok(pair)
 }

@@ -157,7 +157,7 @@ pub(super) fn create(
         send_blocks: 0,
         signals_all: false,
         inner,
-        register: None,
+        doorbell: None,
         _anchor: None,
         queues: None,
         lives: data.lives.clone(),

@@ -62,7 +62,7 @@ pub(in crate::ib) fn create(data: &Data, new: &mut NewXrcTarget<'_, Verbs>) -> R
         send_blocks: 0,
         signals_all: false,
         inner,
-        register: None,
+        doorbell: None,
         _anchor: Some(anchor),
         queues: None,
         lives: data.lives.clone(),

@@ -13,6 +13,7 @@ use super::{
         cq::NewCq,
         device::Shell,
         flow::NewFlow,
+        ioctl::Call,
         kverbs::KernelVerbs,
         mr::{Allocated, NewMr, Reregister},
         mw::NewWindow,
@@ -63,6 +64,7 @@ unsafe fn user<'a, D: UserVerbs>(
 
 impl<D: KernelVerbs> UserOps<D> {
     pub(super) fn fill(ops: &mut bindings::ib_device_ops) {
+        ops.query_ucontext = Some(Self::query_ucontext);
         ops.create_user_cq = Some(Self::create_user_cq);
         ops.resize_user_cq = Some(Self::resize_user_cq);
         ops.modify_cq = Some(Self::modify_cq);
@@ -101,6 +103,18 @@ impl<D: KernelVerbs> UserOps<D> {
         ops.size_ib_xrcd = const { XrcdObject::<D>::SIZE };
         ops.size_ib_rwq_ind_table = const { WqTableObject::<D>::SIZE };
         ops.size_ib_ah = const { AhObject::<D>::SIZE };
+    }
+
+    extern "C" fn query_ucontext(
+        context: *mut bindings::ib_ucontext,
+        attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> c_int {
+        // SAFETY: The core passes a context of this driver; everything lives for this call.
+        from_result(|| unsafe {
+            let data = Shell::<D>::data((*context).device);
+            D::query_context(data, Ref::from_raw(context), &mut Call::from_raw(attrs))?;
+            Ok(0)
+        })
     }
 
     extern "C" fn create_user_cq(

@@ -305,10 +305,10 @@ class File:
 class Session(File):
     """A file with a context, and ways to make what belongs together."""
 
-    def __init__(self, name, registers=16, low=4):
+    def __init__(self, name, registers=16, low=4, lib_caps=0):
         super().__init__(name)
         try:
-            self.context = self.call("get_context", registers=registers, low=low, cqe_version=1)
+            self.context = self.call("get_context", registers=registers, low=low, cqe_version=1, lib_caps=lib_caps)
         except Refused:
             super().close()
             raise

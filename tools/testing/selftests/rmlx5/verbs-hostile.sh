@@ -25,6 +25,10 @@ card_and_driver() {
 	grep '^objects' "$DBG/$BDF/stats" | grep -v 'objects.\(page\|buffer\)'
 }
 
+# card_counter NAME: a counter of the card, or how often it had a command; card_commands: all commands.
+card_counter() { host card 0 counters | sed -n "s/^ *\"$1\": \([0-9]*\),\{0,1\}\$/\1/p"; }
+card_commands() { host card 0 counters | sed -n '/"commands": {/,/}/s/.*: \([0-9]*\),\{0,1\}$/\1/p' | awk '{ n += $1 } END { print n }'; }
+
 # as_before: nothing is left of what the case made.
 as_before() (
 	left=$(card_and_driver | diff /tmp/objects - || :)
@@ -44,7 +48,7 @@ works() {
 
 # wrong COLUMN: each verdict on requests with one thing wrong; the table has what is right.
 wrong() {
-	for wrong_part in verbs_wrong verbs_shapes; do
+	for wrong_part in verbs_wrong verbs_shapes verbs_pages; do
 		python3 $wrong_part.py "$(stock_ibdev)" || { echo "$wrong_part ended early"; break; }
 	done >"/tmp/wrong.$1" 2>&1
 	awk -v column="$1" '!/^#/ && NF { print $1, column == "rmlx5" && $3 ~ /^[^#]/ ? $3 : $2 }' verbs-wrong.table >/tmp/right
@@ -77,9 +81,24 @@ test_limits_of_the_library() {
 	as_before
 }
 
+# The card counts doorbells of pages that nobody has.
 test_wrong() {
+	strays=$(card_counter stray_accesses)
+	[ -n "$strays" ] || fail "the card does not count stray accesses"
 	wrong rmlx5
+	is "$(card_counter stray_accesses)" "$strays" "stray accesses"
 	as_before
+}
+
+# The library asks for doorbell pages one by one: an opening takes one, for CQs.
+test_one_page_an_opening() {
+	gets=$(card_counter ALLOC_UAR)
+	gives=$(card_counter DEALLOC_UAR)
+	commands=$(card_commands)
+	ibv_devinfo -d "$(stock_ibdev)" >/dev/null
+	note "$(($(card_commands) - commands)) commands"
+	is "$(card_counter ALLOC_UAR)" "$((gets + 1))" "pages from the card"
+	is "$(card_counter DEALLOC_UAR)" "$((${gives:-0} + 1))" "pages given back"
 }
 
 # SEED=N makes other calls.

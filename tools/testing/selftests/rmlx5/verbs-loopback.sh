@@ -319,13 +319,29 @@ test_storage_goes_on_after_reset() {
 	unlike "$(klog)" 'do(es)? not come back' "kernel log"
 }
 
+# hold_pages, void_pages: a process has doorbell pages; what it had is void after a reset.
+hold_pages() {
+	mkfifo /tmp/pages
+	python3 verbs_pages.py "$(stock_ibdev)" reset </tmp/pages >/tmp/pages.said 2>&1 &
+	pages_pid=$!
+	exec 8>/tmp/pages
+	within 60 grep -q ready /tmp/pages.said || fail "no pages: $(cat /tmp/pages.said)"
+}
+void_pages() {
+	echo >&8
+	exec 8>&-
+	wait $pages_pid || fail "pages: $(cat /tmp/pages.said)"
+}
+
 # A reset ends the programs, not the device: new ones work at once.
 test_reset_under_traffic() {
 	[ "$VERBS_DRIVER" = rmlx5 ] || skip "the stock driver takes its RDMA device away"
 	endless
 	hold_raw
+	hold_pages
 	echo 1 >"$DEV/reset"
 	expect state up "$(attr state)"
+	void_pages
 	stop_endless
 	drop_raw
 	within 20 stock_active

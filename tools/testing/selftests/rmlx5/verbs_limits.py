@@ -15,6 +15,7 @@ import sys
 import time
 
 import uverbs
+import verbs_uar
 from uverbs import PAGE, map_memory, name_of
 
 mode, device = sys.argv[1:3]
@@ -299,7 +300,14 @@ def objects():
         code, answer = file.attempt("get_context", registers=64, low=4)
         if not code:
             os.set_inheritable(answer["async_fd"], False)
-    judge.refused(f"contexts {len(files)}", code, errno.ENOMEM, r"UAR: all that BAR0 of \d+ pages has are in use$")
+    line = r"UAR: all that BAR0 of \d+ pages has are in use$"
+    judge.refused(f"contexts {len(files)}", code, errno.ENOMEM, line)
+    # The last pages of all, one by one.
+    code, pages = 0, 0
+    while not code and pages < 64:
+        code, _ = verbs_uar.ask(session)
+        pages += not code
+    judge.refused(f"pages {pages}", code, errno.ENOMEM, line)
     print("held", flush=True)
     sys.stdin.read()
     sys.exit(judge.bad != 0)

@@ -138,6 +138,7 @@ each("rereg_mr", lambda **values: {"mr": mr, **values}, [
     ("pd_unknown", {"flags": 2, "pd": 0xFFFFFFFF}),
     ("access_unknown", {"flags": 4, "access": 0x10000}),
     ("access_remote_only", {"flags": 4, "access": 2}),
+    ("access_on_demand", {"flags": 4, "access": 0x41}),
     ("access_beyond_memory", {"mr": frozen, "flags": 4, "access": 1}),
     ("unknown", {"mr": 0xFFFFFFFF, "flags": 4}),
 ])

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The description of methods for the core: constants that point to each other, as the macros of the C header make them.
+
+use core::{marker::PhantomData, ptr};
+
+use kernel::{error::from_result, prelude::*};
+use rmlx5_bindings as bindings;
+
+use super::{
+    super::{device::Shell, object::Ref, page::Entry, verbs::UserVerbs},
+    Attribute, Call, ContextAnswer, PageMethods, PdMethod,
+};
+
+/// Most attributes of a method.
+const MOST: usize = 8;
+
+/// Attributes as the core wants them: it skips what is null.
+type Pointers = [*const bindings::uverbs_attr_def; MOST];
+
+const fn pointers(first: &'static Attribute, rest: &'static [Attribute]) -> Pointers {
+    assert!(rest.len() < MOST);
+    let mut all: Pointers = [ptr::null(); MOST];
+    // PANIC: evaluated when the driver is built, and checked above.
+    all[0] = &raw const first.0;
+    let mut at = 0;
+    while at < rest.len() {
+        all[at + 1] = &raw const rest[at].0;
+        at += 1;
+    }
+    all
+}
+
+type Handler = unsafe extern "C" fn(*mut bindings::uverbs_attr_bundle) -> c_int;
+
+const fn method(
+    id: u16,
+    attributes: &'static Pointers,
+    handler: Option<Handler>,
+) -> bindings::uverbs_method_def {
+    bindings::uverbs_method_def {
+        id,
+        flags: 0,
+        num_attrs: MOST,
+        attrs: (&raw const *attributes).cast(),
+        handler,
+    }
+}
+
+/// The description of [`ContextAnswer`] for the core.
+pub(super) struct Asked<A>(PhantomData<A>);
+
+impl<A: ContextAnswer> Asked<A> {
+    const ATTRIBUTE: &'static Attribute = &A::ATTRIBUTE;
+    const ATTRIBUTES: &'static Pointers = &pointers(Self::ATTRIBUTE, &[]);
+    // The core has the method already.
+    // CAST, below: small numbers.
+    const METHOD: &'static bindings::uverbs_method_def = &method(
+        bindings::uverbs_methods_device_UVERBS_METHOD_QUERY_CONTEXT as u16,
+        Self::ATTRIBUTES,
+        None,
+    );
+    const METHODS: &'static [*const bindings::uverbs_method_def; 1] = &[Self::METHOD];
+    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
+        id: bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE as u16,
+        type_attrs: ptr::null(),
+        num_methods: 1,
+        methods: (&raw const *Self::METHODS).cast(),
+    };
+}
+
+/// The description of [`PdMethod`] for the core.
+pub(super) struct OnPd<D, M>(PhantomData<(D, M)>);
+
+impl<D: UserVerbs, M: PdMethod<D>> OnPd<D, M> {
+    // CAST, below: small numbers.
+    const PD: u16 = bindings::uverbs_default_objects_UVERBS_OBJECT_PD as u16;
+    const HANDLE: &'static Attribute = &Attribute::object(
+        M::HANDLE,
+        Self::PD,
+        bindings::uverbs_obj_access_UVERBS_ACCESS_READ,
+    );
+    const ATTRIBUTES: &'static Pointers = &pointers(Self::HANDLE, M::ATTRIBUTES);
+    const METHOD: &'static bindings::uverbs_method_def =
+        &method(M::METHOD, Self::ATTRIBUTES, Some(Self::call));
+    const METHODS: &'static [*const bindings::uverbs_method_def; 1] = &[Self::METHOD];
+    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
+        id: Self::PD,
+        type_attrs: ptr::null(),
+        num_methods: 1,
+        methods: (&raw const *Self::METHODS).cast(),
+    };
+
+    extern "C" fn call(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
+        // SAFETY: The core has looked up the domain that the attribute names, which is of this driver's device, and
+        // holds it for this call.
+        from_result(|| unsafe {
+            let object = bindings::uverbs_attr_get_uobject(attrs, M::HANDLE);
+            let pd: *mut bindings::ib_pd = (*object).object.cast();
+            let data = Shell::<D>::data((*pd).device);
+            M::call(data, Ref::from_raw(pd), &mut Call::from_raw(attrs))?;
+            Ok(0)
+        })
+    }
+}
+
+/// The description of [`PageMethods`] for the core.
+pub(super) struct Paged<D, M>(PhantomData<(D, M)>);
+
+impl<D: UserVerbs, M: PageMethods<D>> Paged<D, M> {
+    /// In the part of the numbers that is for drivers: no object of the core is taken for a page.
+    const OBJECT: u16 = {
+        assert!(M::OBJECT >> bindings::UVERBS_ID_NS_SHIFT != 0);
+        M::OBJECT
+    };
+    const NEW: &'static Attribute = &Attribute::object(
+        M::NEW,
+        Self::OBJECT,
+        bindings::uverbs_obj_access_UVERBS_ACCESS_NEW,
+    );
+    const OLD: &'static Attribute = &Attribute::object(
+        M::OLD,
+        Self::OBJECT,
+        bindings::uverbs_obj_access_UVERBS_ACCESS_DESTROY,
+    );
+    const CREATE: &'static bindings::uverbs_method_def = &method(
+        M::CREATE,
+        &pointers(Self::NEW, M::ATTRIBUTES),
+        Some(Self::create),
+    );
+    // The core has a handler for that.
+    const DESTROY: &'static bindings::uverbs_method_def = &method(
+        M::DESTROY,
+        &pointers(Self::OLD, &[]),
+        Some(bindings::uverbs_destroy_def_handler),
+    );
+    const METHODS: &'static [*const bindings::uverbs_method_def; 2] =
+        &[Self::CREATE, Self::DESTROY];
+    const KIND: &'static bindings::uverbs_obj_idr_type = &bindings::uverbs_obj_idr_type {
+        type_: bindings::uverbs_obj_type {
+            type_class: &raw const bindings::uverbs_idr_class,
+            obj_size: size_of::<bindings::ib_uobject>(),
+        },
+        destroy_object: Some(Self::destroy),
+    };
+    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
+        id: Self::OBJECT,
+        type_attrs: &raw const Self::KIND.type_,
+        num_methods: 2,
+        methods: (&raw const *Self::METHODS).cast(),
+    };
+
+    extern "C" fn create(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
+        // SAFETY: The core passes a new object of a context of this driver's device, both for this call. It is the
+        // object's from `uverbs_finalize_uobj_create` on: the core then destroys it when this fails. Nobody else
+        // destroys it before this has returned.
+        from_result(|| unsafe {
+            let object = bindings::uverbs_attr_get_uobject(attrs, M::NEW);
+            let context = (*object).context;
+            let data = Shell::<D>::data((*context).device);
+            let mut call = Call::from_raw(attrs);
+            let page = M::create(data, Ref::from_raw(context), &mut call)?;
+            let entry = Entry::insert(context, page)?;
+            (*object).object = entry.as_ptr().cast();
+            bindings::uverbs_finalize_uobj_create(attrs, M::NEW);
+            let place = Entry::<D::Page>::place(entry);
+            M::answer(Entry::page(entry), place, &mut call)?;
+            Ok(0)
+        })
+    }
+
+    extern "C" fn destroy(
+        object: *mut bindings::ib_uobject,
+        _why: bindings::rdma_remove_reason,
+        _attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> c_int {
+        // SAFETY: The core destroys what was created, once.
+        unsafe { Entry::<D::Page>::remove((*object).object.cast()) };
+        0
+    }
+}
