@@ -250,22 +250,17 @@ test_control_groups() {
 	mount -t cgroup2 none /tmp/groups
 	echo +rdma >/tmp/groups/cgroup.subtree_control
 	mkdir /tmp/groups/few
-	# On the stock driver the library makes an object of a page for doorbells first.
-	case $VERBS_DRIVER in
-	rmlx5) own=0 ;;
-	*) own=1 ;;
-	esac
-	echo "$(stock_ibdev) hca_handle=1 hca_object=$((own + 2))" >/tmp/groups/few/rdma.max
-	# A domain and a key, so no CQ.
-	! few ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" >/tmp/few 2>&1 || fail "three objects of two"
+	echo "$(stock_ibdev) hca_handle=1 hca_object=3" >/tmp/groups/few/rdma.max
+	# A doorbell page, a domain and a key, so no CQ.
+	! few ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" >/tmp/few 2>&1 || fail "four objects of three"
 	like "$(cat /tmp/few)" "Couldn't create CQ" "what the program says"
 	like "$(cat /tmp/groups/few/rdma.current)" "^$(stock_ibdev) hca_handle=0 hca_object=0" "in use afterwards"
-	echo "$(stock_ibdev) hca_handle=1 hca_object=$((own + 4))" >/tmp/groups/few/rdma.max
+	echo "$(stock_ibdev) hca_handle=1 hca_object=5" >/tmp/groups/few/rdma.max
 	few timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" -n 50 >/tmp/few 2>&1 &
 	few_pid=$!
-	within 20 stock_listening || fail "with a fourth, the QP: $(cat /tmp/few)"
+	within 20 stock_listening || fail "with a fifth, the QP: $(cat /tmp/few)"
 	timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g "$(stock_gid_index $here)" -n 50 127.0.0.1
-	wait $few_pid || fail "with four objects: $(cat /tmp/few)"
+	wait $few_pid || fail "with five objects: $(cat /tmp/few)"
 	rmdir /tmp/groups/few
 	umount /tmp/groups
 }
