@@ -172,11 +172,10 @@ impl Buf {
     #[inline(always)]
     pub(crate) fn write_block(&self, at: usize, block: &[u8; BLOCK]) -> Result {
         let place = self.block(at)?;
-        let mut words = [0; BLOCK / 8];
-        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(8)) {
-            *word = u64::from_ne_bytes(*bytes.first_chunk().ok_or(ERANGE)?);
+        for (n, bytes) in block.chunks_exact(8).enumerate() {
+            let word = u64::from_ne_bytes(*bytes.first_chunk().ok_or(ERANGE)?);
+            io_write!(place, [try: n], word);
         }
-        place.copy_write(words);
         Ok(())
     }
 

@@ -255,11 +255,16 @@ impl Window {
 
     /// Takes the next entry; `None` when the queue is full.
     pub(crate) fn post(&mut self) -> Option<Counter> {
-        if self.free() == 0 {
+        self.post_blocks(1)
+    }
+
+    /// Takes the next entries, `count` of them, and gives the first; `None` when there are fewer.
+    pub(crate) fn post_blocks(&mut self, count: u32) -> Option<Counter> {
+        if self.free() < count {
             return None;
         }
         let at = self.head;
-        self.head = at.plus(1);
+        self.head = at.plus(count);
         Some(at)
     }
 

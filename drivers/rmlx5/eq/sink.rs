@@ -149,8 +149,8 @@ impl CompEq {
             directory: KVVec::new(),
             slots: None,
         };
-        // What is missing is allocated outside the lock: a directory at most once, then a page at most
-        // once.
+        // What is missing is allocated outside the lock: a directory, then a page, once each unless all is
+        // forgotten meanwhile.
         loop {
             let inserted = self.eq.with(|owners| owners.insert(cqn, owner, &mut spare));
             let Err((refusal, back)) = inserted else {

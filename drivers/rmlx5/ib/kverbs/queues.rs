@@ -48,7 +48,10 @@ use super::{
         self,
         Fence, //
     },
-    wqe, //
+    wqe::{
+        self,
+        Wqe, //
+    }, //
 };
 use crate::{
     buf::BLOCK,
@@ -311,15 +314,15 @@ impl Queues {
         }
         let key = |key| self.device_key(key);
         let list_key = self.key.load(Relaxed);
-        let mut built = send::build(list, request, list_key, key, &mut queue.fence)?;
+        let mut wqe = Wqe::new();
+        let mut built = send::build(&mut wqe, list, request, list_key, key, &mut queue.fence)?;
         built.control.signaled |= self.config.signals_all;
-        let blocks = built.wqe.blocks();
+        let blocks = wqe.blocks();
         if queue.window.free() < blocks {
             return Err(ENOMEM);
         }
         let first = queue.window.head();
-        let bytes = built
-            .wqe
+        let bytes = wqe
             .finish(&built.control, first.low16(), self.number())
             .ok_or(EINVAL)?;
         let start = self.config.shape.receive_bytes();
@@ -335,9 +338,7 @@ impl Queues {
             // CAST: at most 9.
             blocks: blocks as u8,
         };
-        for _ in 0..blocks {
-            queue.window.post().ok_or(ENOMEM)?;
-        }
+        queue.window.post_blocks(blocks).ok_or(ENOMEM)?;
         let head = bytes.first_chunk::<8>().ok_or(EINVAL)?;
         Ok(u64::from_be_bytes(*head))
     }

@@ -56,23 +56,22 @@ impl Fence {
     }
 }
 
-/// A WQE without its control segment.
+/// What goes with a WQE.
 pub(super) struct Built {
-    pub(super) wqe: Wqe,
     pub(super) control: Control,
     pub(super) outcome: Outcome,
 }
 
-/// Makes the WQE of a request. `key_of` gives the key that the device knows a key by. `EINVAL` for what does not fit one, `EOPNOTSUPP` for an operation that
-/// the device does not do for the kernel.
+/// Makes the WQE of a request, without its control segment: `wqe` is new, and nothing when this fails. `key_of` gives the key that the device knows a key by.
+/// `EINVAL` for what does not fit one, `EOPNOTSUPP` for an operation that the device does not do for the kernel.
 pub(super) fn build(
+    wqe: &mut Wqe,
     list: &Sends<'_, Verbs>,
     request: &Send<'_, Verbs>,
     list_key: u32,
     key_of: impl Fn(u32) -> u32,
     fence: &mut Fence,
 ) -> Result<Built> {
-    let mut wqe = Wqe::new();
     let mut control = Control {
         signaled: request.is_signaled(),
         solicited: request.is_solicited(),
@@ -185,14 +184,10 @@ pub(super) fn build(
     };
     control.opcode = opcode;
     if pieces {
-        add_pieces(&mut wqe, request, key_of).ok_or(EINVAL)?;
+        add_pieces(wqe, request, key_of).ok_or(EINVAL)?;
     }
     fence.next = next;
-    Ok(Built {
-        wqe,
-        control,
-        outcome,
-    })
+    Ok(Built { control, outcome })
 }
 
 fn add_pieces(wqe: &mut Wqe, request: &Send<'_, Verbs>, key_of: impl Fn(u32) -> u32) -> Option<()> {

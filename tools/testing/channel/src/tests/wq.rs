@@ -2,7 +2,7 @@
 //! WQEs against bytes that were laid out by hand from struct mlx5_wqe_*_seg, and the window.
 
 use crate::wq::{encode_recv, Remote, Request, Sge, Signal, Window};
-use mlx5_hw::ring::Ring;
+use mlx5_hw::ring::{Counter, Ring};
 
 const LOCAL: Sge = Sge {
     addr: 0x1122_3344_5566_7788,
@@ -123,6 +123,16 @@ fn window_is_full_after_its_size_and_wraps() {
         assert_eq!(window.complete(fourth), 1);
         assert!(window.is_empty());
     }
+}
+
+#[test]
+fn blocks_are_taken_together_or_not_at_all() {
+    let mut window = Window::new(Ring::new(3).unwrap()).unwrap();
+    assert_eq!(window.post_blocks(5), Some(Counter::new(0)));
+    assert_eq!(window.post_blocks(4), None);
+    assert_eq!(window.used(), 5);
+    assert_eq!(window.post_blocks(3), Some(Counter::new(5)));
+    assert_eq!((window.free(), window.post_blocks(1)), (0, None));
 }
 
 #[test]
