@@ -98,15 +98,19 @@ impl Event {
     pub(crate) fn parse(eqe: &[u8; EQE]) -> Self {
         // CAST: a byte.
         let code = get(eqe, wire!(mlx5_eqe, type_)).unwrap_or(0xff) as u8;
-        if u32::from(code) == raw::MLX5_EVENT_TYPE_COMP {
-            return Self::Completion {
+        match u32::from(code) {
+            raw::MLX5_EVENT_TYPE_COMP => Self::Completion {
                 cqn: number(data(eqe, wire!(mlx5_eqe_comp, cqn))),
-            };
+            },
+            raw::MLX5_EVENT_TYPE_CMD => Self::Command {
+                // CAST: a dword.
+                slots: data(eqe, wire!(mlx5_eqe_cmd, vector)) as u32,
+            },
+            _ => Self::parse_other(code, *eqe),
         }
-        Self::parse_other(code, *eqe)
     }
 
-    /// Parses an entry that is not about completions.
+    /// Parses an entry of the async EQ.
     fn parse_other(code: u8, eqe: [u8; EQE]) -> Self {
         let eqe = &eqe;
         // CAST: a byte.
@@ -122,10 +126,6 @@ impl Event {
             number: number(data(eqe, wire!(mlx5_eqe_qp_srq, qp_srq_n))),
         };
         match u32::from(code) {
-            raw::MLX5_EVENT_TYPE_CMD => Self::Command {
-                // CAST: a dword.
-                slots: data(eqe, wire!(mlx5_eqe_cmd, vector)) as u32,
-            },
             raw::MLX5_EVENT_TYPE_PAGE_REQUEST => Self::PageRequest {
                 // CAST: members of 16, 16 and 32 bits, the last one signed.
                 flags: data(eqe, wire!(mlx5_eqe_page_req, ec_function)) as u16,

@@ -265,7 +265,9 @@ impl Cmd {
             .copy_from_slice(inline);
         *entry.get_mut(OWN)? = OWNER_HW;
         // The XOR over a signed entry is all ones. Source: `set_signature` in core/cmd.c.
-        let sum = entry.iter().fold(0, |sum, byte| sum ^ byte);
+        let words = entry.chunks_exact(8).filter_map(|word| word.first_chunk());
+        let words = words.fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word));
+        let sum = words.to_ne_bytes().iter().fold(0, |sum, byte| sum ^ byte);
         *entry.get_mut(wire!(mlx5_cmd_layout, sig).offset())? = !sum;
         Some(entry)
     }
