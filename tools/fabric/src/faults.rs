@@ -14,6 +14,8 @@ pub struct Faults {
     pub duplicate: f64,
     /// Probability that the next frame overtakes this one, 0 to 1.
     pub reorder: f64,
+    /// Probability that a frame whose sender is capable of ECN is marked as by a congested switch, 0 to 1.
+    pub ecn: f64,
     /// Time every frame spends in the cable.
     pub delay: Duration,
     /// Seed of the random choices: the same seed makes the same choices.
@@ -27,6 +29,7 @@ impl Default for Faults {
             loss: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
+            ecn: 0.0,
             delay: Duration::ZERO,
             seed: 1,
         }
@@ -81,6 +84,11 @@ impl Dice {
         } else {
             Fate::Pass
         }
+    }
+
+    /// Whether this frame is to be marked.
+    pub(crate) fn mark(&mut self) -> bool {
+        self.chance(self.faults.ecn)
     }
 
     fn chance(&mut self, probability: f64) -> bool {

@@ -5,11 +5,12 @@
 //! (or two ports of one: [`Cables`]) that carries Ethernet frames as they are on the wire, without
 //! preamble and FCS; or there is none, or it leads to a switch with no other port. Sending never blocks: what the socket does
 //! not take waits in a bounded queue, and what the queue does not take is dropped and counted,
-//! as in any switch. Faults (loss, delay, reorder, duplication) act on frames that leave.
+//! as in any switch. Faults (loss, delay, reorder, duplication, congestion marks) act on frames that leave.
 
 mod cables;
 mod capture;
 mod faults;
+mod mark;
 mod plug;
 mod port;
 mod spec;

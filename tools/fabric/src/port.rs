@@ -15,6 +15,7 @@ use rustix::time::{
 
 use crate::capture::Capture;
 use crate::faults::{Dice, Fate, Faults};
+use crate::mark::mark;
 use crate::plug::{Arrival, Plug, Sent};
 use crate::spec::LinkSpec;
 
@@ -61,6 +62,8 @@ pub struct Counters {
     pub duplicated: u64,
     /// Frames a fault let others overtake.
     pub reordered: u64,
+    /// Frames marked for congestion.
+    pub marked: u64,
 }
 
 /// A frame in the cable.
@@ -173,6 +176,14 @@ impl Port {
             inner.counters.lost += 1;
             return;
         }
+        let mut marked = Vec::new();
+        let frame = if inner.dice.mark() {
+            marked.extend_from_slice(frame);
+            inner.counters.marked += u64::from(mark(&mut marked));
+            &marked
+        } else {
+            frame
+        };
         let delay = inner.dice.delay();
         if fate == Fate::Behind && inner.held.is_none() {
             inner.counters.reordered += 1;

@@ -172,6 +172,34 @@ fn reorder_lets_the_next_frame_overtake_and_never_loses() {
 }
 
 #[test]
+fn only_packets_that_are_capable_of_ecn_are_marked_and_counted() {
+    let (one, two) = pair("ecn");
+    up(&one, &two);
+    // IPv6 with traffic class 0x02 and 0x00, and what is no IP.
+    let v6 = |class: u8| {
+        [
+            [0; 12].as_slice(),
+            &[0x86, 0xdd, 0x60 | class >> 4, class << 4],
+            &[0; 60],
+        ]
+        .concat()
+    };
+    let sent = [v6(2), v6(0), vec![2; 60]];
+    one.set_faults(Faults {
+        ecn: 1.0,
+        ..Faults::default()
+    });
+    sent.iter().for_each(|frame| one.send(frame));
+    let got = run([&one, &two], |got| got.len() == 3);
+    assert_eq!(got, [v6(3), v6(0), vec![2; 60]]);
+    assert_eq!((one.counters().marked, two.counters().marked), (1, 0));
+    one.set_faults(Faults::default());
+    one.send(&sent[0]);
+    assert_eq!(run([&one, &two], |got| got.len() == 1), [v6(2)]);
+    assert_eq!(one.counters().marked, 1);
+}
+
+#[test]
 fn delay_holds_every_frame_for_its_time() {
     let (one, two) = pair("delay");
     up(&one, &two);

@@ -29,7 +29,7 @@ inject FAULT [key=value]...     qp-context qpn=, health syndrome= [reset_request
 aer [uncorrectable=BITS] [correctable=BITS]
 link up|down                    plug or pull the cable
 retrain speed=GEN width=LANES   show another PCIe link
-cable [loss_every=N] [loss=P] [duplicate=P] [reorder=P] [delay_ms=N] [seed=N]";
+cable [loss_every=N] [loss=P] [duplicate=P] [reorder=P] [ecn=P] [delay_ms=N] [seed=N]";
 
 /// Says one thing to the card and prints what it answers.
 ///

@@ -78,6 +78,9 @@ pub enum Request {
         /// Probability of being overtaken.
         #[serde(default)]
         reorder: f64,
+        /// Probability that a frame which can be is marked for congestion.
+        #[serde(default)]
+        ecn: f64,
         /// Time in the cable, milliseconds.
         #[serde(default)]
         delay_ms: u64,
@@ -162,6 +165,7 @@ pub fn answer(machine: &Machine, request: Request) -> Result<Value, String> {
             loss,
             duplicate,
             reorder,
+            ecn,
             delay_ms,
             seed,
         } => {
@@ -171,6 +175,7 @@ pub fn answer(machine: &Machine, request: Request) -> Result<Value, String> {
                 loss,
                 duplicate,
                 reorder,
+                ecn,
                 delay,
                 seed,
             };
@@ -193,6 +198,7 @@ fn port_counters(machine: &Machine) -> Value {
         "lost": counters.lost,
         "duplicated": counters.duplicated,
         "reordered": counters.reordered,
+        "marked": counters.marked,
     })
 }
 
