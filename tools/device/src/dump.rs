@@ -50,7 +50,11 @@ fn bare<T: Object>(table: &Table<T>) -> impl Iterator<Item = String> + '_ {
 impl Hca {
     /// Every object, one line each.
     pub fn dump(&self) -> Vec<String> {
-        let mut lines = vec![self.vport.describe(), self.priorities.describe()];
+        let mut lines = vec![
+            self.vport.describe(),
+            self.priorities.describe(),
+            self.congestion.describe(),
+        ];
         lines.extend(self.roce.iter().map(|(index, entry)| {
             let address = std::net::Ipv6Addr::from(entry.address);
             let mac = crate::vport::mac_text(&entry.mac);

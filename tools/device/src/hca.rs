@@ -6,6 +6,7 @@ use mlx5_hw::field;
 use crate::{
     caps::Caps,
     cmd::queue::CommandQueue,
+    cong::Congestion,
     counters::Census,
     cq::Cq,
     env::Env,
@@ -80,6 +81,8 @@ pub struct Hca {
     pub vport: Vport,
     /// Priorities and traffic classes of the port.
     pub priorities: Priorities,
+    /// Congestion control of the port.
+    pub congestion: Congestion,
     /// The RoCE address table.
     pub roce: RoceTable,
     /// Work the data path has to do.
@@ -167,6 +170,7 @@ impl Hca {
             pages: Pages::default(),
             vport: Vport::new(&env.profile, env.signal()),
             priorities: Priorities::default(),
+            congestion: Congestion::default(),
             roce: RoceTable::default(),
             sched: Scheduler::default(),
             eqs: eq_table(&caps),

@@ -45,6 +45,7 @@ pub mod caps;
 pub mod card;
 pub mod chip;
 pub mod cmd;
+pub mod cong;
 pub mod counters;
 pub mod cq;
 pub mod dump;

@@ -102,6 +102,17 @@ impl Priorities {
         .unwrap_or(0)
     }
 
+    /// The same by the headers of a RoCE packet.
+    pub fn of_packet(&self, vlan: Option<roce::Vlan>, tos: u8) -> u8 {
+        match self.trust {
+            Trust::Pcp => vlan.map_or(0, |vlan| vlan.pcp),
+            Trust::Dscp => {
+                let priority = self.of_code_point.get(usize::from(tos >> 2));
+                priority.copied().unwrap_or(0)
+            }
+        }
+    }
+
     /// Counts a frame that leaves with this priority.
     pub fn leaves(&mut self, priority: u8, octets: usize) {
         let class = self.class_of.get(usize::from(priority)).copied();

@@ -25,6 +25,7 @@ pub use send::{FetchError, Flight, SendQueue};
 
 use crate::{
     buffer::Buffer,
+    cong::Reaction,
     table::{self, Object}, //
     transport::{Requester, Responder},
 };
@@ -134,6 +135,8 @@ pub struct Qp {
     pub requester: Requester,
     /// Receiving side.
     pub responder: Responder,
+    /// Its rate, after notifications of congestion.
+    pub reaction: Reaction,
     /// The last WQE event of a shared receive queue was raised since the QP failed.
     pub last_wqe: bool,
 }
@@ -178,6 +181,7 @@ impl Qp {
         self.rq.reset();
         self.requester = Requester::default();
         self.responder = Responder::default();
+        self.reaction = Reaction::default();
         self.last_wqe = false;
     }
 
@@ -190,7 +194,7 @@ impl Qp {
     pub fn describe(&self) -> String {
         format!(
             "QP {:#x}: {:?} {:?} pd {:#x} cqs {:#x} {:#x} sq {}/{} flight {} rq {:?} remote {:#x} \
-             una {:#x} next {:#x} epsn {:#x}",
+             una {:#x} next {:#x} epsn {:#x}{}",
             self.qpn,
             self.kind,
             self.state,
@@ -205,6 +209,9 @@ impl Qp {
             self.requester.una.value(),
             self.requester.next_psn.value(),
             self.responder.epsn.value(),
+            self.reaction
+                .rate()
+                .map_or(String::new(), |rate| format!(" limited to {rate} Mb/s")),
         )
     }
 }

@@ -11,6 +11,7 @@
 //! | [`responder`] | order, rights, receive requests, answers |
 //! | [`datagram`] | UD and GSI |
 //! | [`packet`] | headers of a QP's packets, loopback, checks at arrival |
+//! | [`notify`] | congestion: marked packets, notifications, rates |
 //! | [`flush`] | errors: completions of what is posted, events |
 //! | [`timer`] | deadlines |
 //!
@@ -20,6 +21,7 @@ mod datagram;
 mod flush;
 mod local;
 pub mod multicast;
+mod notify;
 mod packet;
 mod requester;
 mod responder;

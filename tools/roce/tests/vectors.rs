@@ -17,7 +17,7 @@ fn hex(text: &str) -> Vec<u8> {
 
 /// Congestion notification captured on a ConnectX-4 Lx (published in scapy's regression tests).
 #[test]
-fn a_cnp_of_real_hardware_has_a_good_icrc() {
+fn a_cnp_of_real_hardware_has_a_good_icrc_and_is_written_byte_for_byte() {
     let frame = hex("e41d2dab2bc2 7cfe90643b32 0800 45c2
         003c718c 4000 4011 9161 0a001101 0a001201 0000 12b7 0028 0000 8100 ffff 4000
         0118 0000 0000 0000 0000 0000 0000 0000 0000 0000 0000 82fd002a");
@@ -26,6 +26,7 @@ fn a_cnp_of_real_hardware_has_a_good_icrc() {
     assert_eq!(packet.headers.bth.dest_qp, 0x118);
     assert!(packet.headers.bth.becn && !packet.headers.bth.fecn);
     assert!(packet.payload.is_empty());
+    assert_eq!(Frame::of(&packet).seal(&packet.headers).unwrap(), frame);
 }
 
 /// UC SEND with two pad bytes, from the same tests.

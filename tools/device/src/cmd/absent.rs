@@ -55,11 +55,6 @@ const QOS: &[&str] = &[
     "qos_cap.nic_sq_scheduling",
     "qos_cap.esw_scheduling",
 ];
-/// Congestion control: ib/cong.c, ib/counters.c.
-const CONGESTION: &[&str] = &[
-    "cmd_hca_cap.cc_query_allowed",
-    "cmd_hca_cap.cc_modify_allowed",
-];
 /// Bonds: `mlx5_lag_is_supported` in core/lag/lag.h.
 const LAG: &[&str] = &["cmd_hca_cap.lag_master"];
 /// Wake on LAN: `mlx5e_get_wol_supported` in core/en_ethtool.c.
@@ -187,11 +182,6 @@ pub const ABSENT: &[Absent] = &[
     cap(MLX5_CMD_OP_QUERY_MAD_DEMUX, USER),
     uncalled(MLX5_CMD_OP_SET_MAD_DEMUX),
     cap(MLX5_CMD_OP_NOP, USER),
-    cap(MLX5_CMD_OP_QUERY_CONG_STATUS, USER),
-    cap(MLX5_CMD_OP_MODIFY_CONG_STATUS, USER),
-    cap(MLX5_CMD_OP_QUERY_CONG_PARAMS, CONGESTION),
-    cap(MLX5_CMD_OP_MODIFY_CONG_PARAMS, CONGESTION),
-    cap(MLX5_CMD_OP_QUERY_CONG_STATISTICS, CONGESTION),
     cap(MLX5_CMD_OP_ADD_VXLAN_UDP_DPORT, VXLAN),
     cap(MLX5_CMD_OP_DELETE_VXLAN_UDP_DPORT, VXLAN),
     cap(MLX5_CMD_OP_SET_WOL_ROL, WAKE),

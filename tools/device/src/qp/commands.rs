@@ -15,6 +15,7 @@ use super::{
 use crate::{
     buffer::Buffer,
     cmd::{Command, Refused}, //
+    cong::Reaction,
     hca::Hca,
     refuse,
     transport::{Requester, Responder},
@@ -237,6 +238,7 @@ fn parse(
         },
         requester: Requester::default(),
         responder: Responder::default(),
+        reaction: Reaction::default(),
         last_wqe: false,
     })
 }

@@ -5,6 +5,7 @@ use super::{
     count, //
     flush,
     memory,
+    notify, //
     packet::{self, Load, DEFAULT_PKEY},
     requester,
 };
@@ -38,7 +39,7 @@ const OWN_QKEY: u32 = 1 << 31;
 /// Sends up to `burst` datagrams; whether there is more to do now.
 pub(super) fn send(hca: &mut Hca, qp: &mut Qp, burst: u32) -> bool {
     for _ in 0..burst {
-        if qp.state != State::Rts {
+        if qp.state != State::Rts || notify::must_wait(hca, qp) {
             return false;
         }
         let mut raw = [0; MAX_WQE];
@@ -139,7 +140,7 @@ fn transmit(hca: &mut Hca, qp: &mut Qp, flight: &Flight) -> Result<(), Failure> 
     };
     let block = qp.attr.block_loopback.then_some(qp.qpn);
     match packet::headers(hca, &path(&av), load) {
-        Some(headers) => packet::emit(hca, headers, frame, block),
+        Some(headers) => packet::depart(hca, qp, headers, frame, block),
         None => {
             packet::no_source(hca, qp);
             hca.transport.recycle(frame);

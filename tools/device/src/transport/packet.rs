@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets on their way out and in.
 
-use super::{count, datagram, requester, responder, with_qp};
+use super::{count, datagram, notify, requester, responder, with_qp};
 use crate::{
     hca::Hca,
     qp::{Kind, Path, Qp},
@@ -125,6 +125,18 @@ pub(super) fn headers(hca: &Hca, path: &Path, load: Load) -> Option<Headers> {
     })
 }
 
+/// Sends a packet of a QP.
+pub(super) fn depart(
+    hca: &mut Hca,
+    qp: &mut Qp,
+    mut headers: Headers,
+    frame: Frame,
+    from: Option<u32>,
+) {
+    notify::leaves(hca, qp, &mut headers, frame.payload().len());
+    emit(hca, headers, frame, from);
+}
+
 /// Sends a packet: to this card itself, to the cable, or (a group) to both. `from` is the QP that
 /// must not get its own multicast back.
 pub(super) fn emit(hca: &mut Hca, headers: Headers, mut frame: Frame, from: Option<u32>) {
@@ -149,11 +161,11 @@ pub(super) fn emit(hca: &mut Hca, headers: Headers, mut frame: Frame, from: Opti
 }
 
 /// Sends a packet without payload along the path of a connected QP.
-pub(super) fn emit_bare(hca: &mut Hca, qp: &Qp, load: Load) {
+pub(super) fn emit_bare(hca: &mut Hca, qp: &mut Qp, load: Load) {
     let mut frame = hca.transport.frame();
     frame.payload_mut(0);
     match headers(hca, &qp.attr.path, load) {
-        Some(headers) => emit(hca, headers, frame, None),
+        Some(headers) => depart(hca, qp, headers, frame, None),
         None => no_source(hca, qp),
     }
 }
@@ -220,6 +232,9 @@ pub(super) fn arrive(hca: &mut Hca, headers: &Headers, payload: &[u8], from: Opt
         qpn => qpn,
     };
     let done = with_qp(hca, qpn, |hca, qp| dispatch(hca, qp, headers, payload));
+    if headers.bth.opcode.service == Service::Cnp && done != Some(Ok(())) {
+        hca.congestion.statistics.rp_cnp_ignored += 1;
+    }
     match done {
         None => drop(hca, "no_qp"),
         Some(Err(why)) => drop(hca, why),
@@ -240,16 +255,21 @@ fn dispatch(
             | (Service::Uc, Kind::Uc)
             | (Service::Xrc, Kind::Xrc)
             | (Service::Ud, Kind::Ud | Kind::Gsi)
+            | (
+                Service::Cnp,
+                Kind::Rc | Kind::Uc | Kind::Xrc | Kind::Ud | Kind::Gsi
+            )
     );
-    if opcode.service == Service::Cnp {
-        return Err("congestion_notification");
-    }
     if !fits {
         return Err("wrong_service");
     }
     if qp.kind.is_connected() && !is_peer(hca, qp, headers) {
         return Err("wrong_peer");
     }
+    if opcode.service == Service::Cnp {
+        return notify::slow_down(hca, qp);
+    }
+    notify::look(hca, qp, headers);
     if opcode.operation.is_response() {
         return requester::response(hca, qp, headers, payload);
     }

@@ -14,6 +14,7 @@ pub(super) use response::response;
 use super::{
     flush, //
     local,
+    notify,
 };
 use crate::{
     cq::{Completion, Cqe},
@@ -143,7 +144,7 @@ pub(super) fn send(hca: &mut Hca, qp: &mut Qp, burst: u32) -> bool {
     }
     qp.requester.wait = None;
     for _ in 0..burst {
-        if qp.state != State::Rts || !step(hca, qp) {
+        if qp.state != State::Rts || notify::must_wait(hca, qp) || !step(hca, qp) {
             return false;
         }
     }

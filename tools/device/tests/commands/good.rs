@@ -67,6 +67,7 @@ fn plain(w: &mut World, name: &str) -> Option<Request> {
         | "QUERY_ROCE_ADDRESS"
         | "QUERY_SPECIAL_CONTEXTS"
         | "QUERY_VNIC_ENV"
+        | "QUERY_CONG_STATISTICS"
         | "QUERY_VPORT_COUNTER"
         | "QUERY_VPORT_STATE" => {
             let room = if name == "QUERY_HCA_VPORT_PKEY" { 4 } else { 0 };
@@ -76,6 +77,19 @@ fn plain(w: &mut World, name: &str) -> Option<Request> {
             let mut version = request(name);
             version.bytes[16..21].copy_from_slice(b"Linux");
             return Some(version);
+        }
+        "QUERY_CONG_PARAMS" | "QUERY_CONG_STATUS" => {
+            return Some(request(name).set("cong_protocol", 1))
+        }
+        "MODIFY_CONG_STATUS" => {
+            return Some(request(name).set("cong_protocol", 2).set("priority", 3))
+        }
+        "MODIFY_CONG_PARAMS" => {
+            // The additive increase of the reaction point.
+            let mut modify = request(name).set("cong_protocol", 1);
+            modify.bytes[12..16].copy_from_slice(&(1u32 << 7).to_be_bytes());
+            modify.bytes[32 + 0x24..][..4].copy_from_slice(&9u32.to_be_bytes());
+            return Some(modify);
         }
         "MODIFY_VPORT_STATE" => return Some(request(name).set("admin_state", 1)),
         "MODIFY_NIC_VPORT_CONTEXT" => {

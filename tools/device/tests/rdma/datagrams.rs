@@ -5,10 +5,10 @@ use super::{node::*, op, pair::*, pattern, CE, SE};
 use device::scaffold::driver::Input;
 use mlx5_hw::{field, field::Mut, ifc, raw, span};
 
-const QKEY: u32 = 0x1111_1111;
+pub const QKEY: u32 = 0x1111_1111;
 
 /// An address vector.
-fn av(qpn: u32, qkey: u32, mac: [u8; 6], gid: [u8; 16]) -> Vec<u8> {
+pub fn av(qpn: u32, qkey: u32, mac: [u8; 6], gid: [u8; 16]) -> Vec<u8> {
     let mut av = vec![0; 48];
     av[..4].copy_from_slice(&qkey.to_be_bytes());
     av[8..12].copy_from_slice(&(qpn | 1 << 31).to_be_bytes());
@@ -20,7 +20,7 @@ fn av(qpn: u32, qkey: u32, mac: [u8; 6], gid: [u8; 16]) -> Vec<u8> {
     av
 }
 
-fn ready(node: &mut Node, st: u64) -> End {
+pub fn ready(node: &mut Node, st: u64) -> End {
     let cq = node.cq(6);
     let qp = node.qp(st, &cq, &cq);
     node.move_init(&qp, &cq, &cq, QKEY);

@@ -2,6 +2,7 @@
 //! RDMA without a VM: two cards on a cable that can lose, reorder and repeat, or one card alone.
 
 mod blueflame;
+mod congestion;
 mod datagrams;
 mod errors;
 mod flat;

@@ -12,6 +12,8 @@ pub enum Fate {
     /// Behind the next one.
     Late,
     Twice,
+    /// Marked for congestion, if its sender is capable of ECN.
+    Mark,
 }
 
 /// Decides about a frame by its number and bytes.
@@ -47,7 +49,7 @@ impl Pair {
                         true => (&self.a, &mut self.b),
                         false => (&self.b, &mut self.a),
                     };
-                    let Some(frame) = from.driver.machine.take_frame() else {
+                    let Some(mut frame) = from.driver.machine.take_frame() else {
                         break;
                     };
                     moved += 1;
@@ -56,6 +58,10 @@ impl Pair {
                     match (self.fate)(self.frames, &frame) {
                         Fate::Pass => to.driver.card.receive(&frame),
                         Fate::Drop => {}
+                        Fate::Mark => {
+                            mark(&mut frame);
+                            to.driver.card.receive(&frame);
+                        }
                         Fate::Late => {
                             if let Some(earlier) = late.replace(frame) {
                                 to.driver.card.receive(&earlier);
@@ -104,6 +110,17 @@ impl Pair {
             left -= step;
             self.a.advance(step);
             self.b.advance(step);
+        }
+    }
+}
+
+/// What a congested switch does.
+fn mark(frame: &mut Vec<u8>) {
+    if let Ok(packet) = roce::Packet::parse(frame) {
+        let mut headers = packet.headers;
+        if headers.ip.tos & 3 != 0 {
+            headers.ip.tos |= 3;
+            *frame = roce::Frame::of(&packet).seal(&headers).unwrap().to_vec();
         }
     }
 }

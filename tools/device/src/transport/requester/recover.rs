@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Losses: timers, going back, giving up.
 
-use super::{settle, SLOW_WINDOW};
+use super::{settle, ACK_EVERY, SLOW_WINDOW};
 use crate::{
     hca::Hca, //
     qp::Qp,
@@ -19,11 +19,14 @@ const TIMEOUT_FACTOR: u32 = 4;
 /// Starts the acknowledgement timer, or stops it when nothing is outstanding.
 pub(super) fn arm(hca: &mut Hca, qp: &mut Qp) {
     let outstanding = qp.requester.una != qp.requester.next_psn;
+    // At a low rate the packet that asks for an acknowledgement is still to come.
+    let packet = qp.attr.mtu.map_or(0, |mtu| mtu.bytes());
+    let unasked = qp.reaction.time_for(packet * ACK_EVERY as usize);
     let due = qp
         .attr
         .ack_timeout
         .filter(|_| outstanding)
-        .map(|timeout| hca.env.now() + timeout * TIMEOUT_FACTOR);
+        .map(|timeout| hca.env.now() + unasked + timeout * TIMEOUT_FACTOR);
     qp.requester.deadline = due;
     if let Some(due) = due {
         set_timer(hca, qp, due);

@@ -71,7 +71,7 @@ pub(super) fn transmit(hca: &mut Hca, qp: &mut Qp) -> bool {
         after_packet(hca, qp, is_read);
         return true;
     };
-    packet::emit(hca, headers, frame, None);
+    packet::depart(hca, qp, headers, frame, None);
     after_packet(hca, qp, is_read);
     true
 }
@@ -87,7 +87,8 @@ fn after_packet(hca: &mut Hca, qp: &mut Qp, is_read: bool) {
         qp.requester.sent += 1;
     }
     if qp.kind.is_reliable() {
-        if qp.requester.deadline.is_none() {
+        // The rate may have changed since.
+        if qp.requester.deadline.is_none() || qp.reaction.is_limited() {
             recover::arm(hca, qp);
         }
     } else if all {

@@ -9,6 +9,7 @@ use crate::{
     transport::{
         flush, //
         memory,
+        notify,
         packet::{self, Load},
     },
 };
@@ -55,6 +56,9 @@ pub(in crate::transport) fn answer(hca: &mut Hca, qp: &mut Qp, burst: u32) -> bo
                 qp.responder.answers.pop_front();
             }
             Answer::Read { .. } => {
+                if notify::must_wait(hca, qp) {
+                    return false;
+                }
                 if !read_response(hca, qp, answer) {
                     return true;
                 }
@@ -112,7 +116,7 @@ fn read_response(hca: &mut Hca, qp: &mut Qp, answer: Answer) -> bool {
     };
     let load = load(qp, Operation::ReadResponse(at), psn, ext);
     match packet::headers(hca, &qp.attr.path, load) {
-        Some(headers) => packet::emit(hca, headers, frame, None),
+        Some(headers) => packet::depart(hca, qp, headers, frame, None),
         None => {
             packet::no_source(hca, qp);
             hca.transport.recycle(frame);
