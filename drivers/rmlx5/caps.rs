@@ -238,6 +238,8 @@ pub(crate) struct Caps {
     pub(crate) counts_retransmission: bool,
     /// Q counters count completions with errors.
     pub(crate) counts_errors: bool,
+    /// The port tells what it counts of congestion.
+    pub(crate) counts_congestion: bool,
     /// 8-byte atomics work.
     pub(crate) atomic: bool,
     /// Atomic results can be in host byte order.
@@ -508,6 +510,7 @@ impl Caps {
             counts_sequence: general.flag(field!(cmd_hca_cap, out_of_seq_cnt)),
             counts_retransmission: general.flag(field!(cmd_hca_cap, retransmission_q_counters)),
             counts_errors: general.flag(field!(cmd_hca_cap, enhanced_error_q_counters)),
+            counts_congestion: general.flag(field!(cmd_hca_cap, cc_query_allowed)),
             atomic: atomic_works,
             atomic_host_order: atomic.as_ref().is_some_and(|atomic| {
                 atomic.get(field!(atomic_caps, atomic_req_8B_endianness_mode)) == HOST_ORDER

@@ -6,6 +6,9 @@
 //! so that nothing runs backwards. What a set counted between the last look and a reset is lost with
 //! it, and so is a counter that wraps around twice between two looks.
 //!
+//! Congestion is counted by the port, in 64 bits. Whether a reset clears that is the card's affair: a count that is lower
+//! than at the last look has begun again.
+//!
 //! The driver adds what the card does not count.
 
 use kernel::{
@@ -19,6 +22,7 @@ use crate::{
         queue::Counter,
         Cmd, //
     },
+    congestion,
     event::{
         Event,
         Listener, //
@@ -43,6 +47,8 @@ pub(crate) enum Group {
     Retransmission,
     /// Those with `enhanced_error_q_counters`.
     Errors,
+    /// Those with `cc_query_allowed`; not in a Q counter.
+    Congestion,
     /// The driver counts it, whatever the card.
     Driver,
 }
@@ -92,16 +98,17 @@ hardware! {
 const DRIVER: [&CStr; 3] = [c"cq_overrun", c"qp_recovered", c"dma_mapping_error"];
 
 /// Number of counters of all groups.
-pub(crate) const COUNT: usize = HARDWARE.len() + DRIVER.len();
+pub(crate) const COUNT: usize = HARDWARE.len() + congestion::COUNT + DRIVER.len();
 
 /// Name and group of a counter; `None` from [`COUNT`] on.
 pub(crate) fn name(index: usize) -> Option<(&'static CStr, Group)> {
-    match HARDWARE.get(index) {
-        Some((name, group, _)) => Some((name, *group)),
-        None => DRIVER
-            .get(index.wrapping_sub(HARDWARE.len()))
-            .map(|name| (*name, Group::Driver)),
-    }
+    let hardware = HARDWARE.iter().map(|(name, group, _)| (*name, *group));
+    let congestion = congestion::NAMES
+        .iter()
+        .map(|name| (*name, Group::Congestion));
+    let driver = DRIVER.iter().map(|name| (*name, Group::Driver));
+    let card = Iterator::chain(hardware, congestion);
+    Iterator::chain(card, driver).nth(index)
 }
 
 /// The set of the card, in one device generation.
@@ -113,6 +120,29 @@ struct Set {
     last: [u32; HARDWARE.len()],
     /// All counts up to then.
     total: [u64; HARDWARE.len()],
+    /// What the port counts of congestion.
+    congestion: Congestion,
+}
+
+/// Counts of the port that are not in a set.
+#[derive(Default)]
+struct Congestion {
+    /// At the last look.
+    last: [u64; congestion::COUNT],
+    /// All up to then.
+    total: [u64; congestion::COUNT],
+}
+
+impl Congestion {
+    fn add(&mut self, counts: [u64; congestion::COUNT]) {
+        let slots = self.last.iter_mut().zip(self.total.iter_mut());
+        for (now, (last, total)) in counts.into_iter().zip(slots) {
+            // Lower than before: it has begun again.
+            let new = now.checked_sub(*last).unwrap_or(now);
+            *total = total.wrapping_add(new);
+            *last = now;
+        }
+    }
 }
 
 /// The counters of a card.
@@ -138,6 +168,7 @@ impl PortCounters {
                 number: 0,
                 last: [0; HARDWARE.len()],
                 total: [0; HARDWARE.len()],
+                congestion: Congestion::default(),
             }),
             cq_overruns: Counter::default(),
             qps_recovered: Counter::default(),
@@ -156,8 +187,9 @@ impl PortCounters {
         set.number
     }
 
-    /// Looks at the card, if it is there, and gives the counters in the order of [`name`]. Sleeps.
-    pub(crate) fn read(&self, cmd: &Cmd, generation: u32) -> [u64; COUNT] {
+    /// Looks at the card, if it is there, and gives the counters in the order of [`name`]; those of
+    /// congestion stay as they are unless `congestion` asks for them. Sleeps.
+    pub(crate) fn read(&self, cmd: &Cmd, generation: u32, congestion: bool) -> [u64; COUNT] {
         let mut guard = self.set.lock();
         let set = &mut *guard;
         if set.number != 0 && set.generation == generation {
@@ -171,13 +203,21 @@ impl PortCounters {
                 }
             }
         }
+        // The core looks at a new port before there is a QP: nothing is counted then.
+        if congestion && set.generation == generation {
+            // As above.
+            if let Ok(counts) = congestion::query(cmd) {
+                set.congestion.add(counts);
+            }
+        }
         let driver = [
             self.cq_overruns.get(),
             self.qps_recovered.get(),
             self.mapping_errors.get(),
         ];
         let mut values = [0; COUNT];
-        let all = Iterator::chain(set.total.iter(), &driver);
+        let card = Iterator::chain(set.total.iter(), &set.congestion.total);
+        let all = Iterator::chain(card, &driver);
         for (value, count) in values.iter_mut().zip(all) {
             *value = *count;
         }

@@ -45,6 +45,7 @@ mod caps;
 mod census;
 mod channel;
 mod cmd;
+mod congestion;
 mod cq;
 mod debugfs;
 mod device;

@@ -23,6 +23,8 @@ use crate::{
 pub(super) struct Counters {
     names: KVec<CounterName>,
     which: KVec<usize>,
+    /// Some of them are about congestion.
+    congestion: bool,
 }
 
 impl Counters {
@@ -30,6 +32,7 @@ impl Counters {
         let mut chosen = Self {
             names: KVec::with_capacity(COUNT, GFP_KERNEL)?,
             which: KVec::with_capacity(COUNT, GFP_KERNEL)?,
+            congestion: has(Group::Congestion),
         };
         for index in 0..COUNT {
             if let Some((name, group)) = port_counters::name(index) {
@@ -49,6 +52,7 @@ impl Counters {
             Group::Sequence => caps.counts_sequence,
             Group::Retransmission => caps.counts_retransmission,
             Group::Errors => caps.counts_errors,
+            Group::Congestion => caps.counts_congestion,
         })
     }
 
@@ -61,7 +65,7 @@ impl Counters {
         let device = &data.device;
         let all = device
             .counters
-            .read(&device.cmd, device.recovery.generation());
+            .read(&device.cmd, device.recovery.generation(), self.congestion);
         for (value, index) in values.iter_mut().zip(&self.which) {
             *value = all.get(*index).copied().unwrap_or(0);
         }
