@@ -174,7 +174,8 @@ test_statistics() {
 	for name in rx_write_requests rx_read_requests rx_atomic_requests out_of_buffer out_of_sequence duplicate_request \
 		rnr_nak_retry_err packet_seq_err implied_nak_seq_err local_ack_timeout_err resp_local_length_error resp_cqe_error \
 		req_cqe_error req_remote_invalid_request req_remote_access_errors resp_remote_access_errors resp_cqe_flush_error \
-		req_cqe_flush_error req_transport_retries_exceeded req_rnr_retries_exceeded; do
+		req_cqe_flush_error req_transport_retries_exceeded req_rnr_retries_exceeded \
+		rp_cnp_ignored rp_cnp_handled np_ecn_marked_roce_packets np_cnp_sent; do
 		like "$text" " $name [0-9]+( |\$)" "rdma statistic"
 	done
 	[ "$VERBS_DRIVER" = rmlx5 ] || return 0

@@ -122,6 +122,28 @@ test_lossy_cable_is_counted() {
 	[ $(($(counter packet_seq_err) + $(counter local_ack_timeout_err))) -gt $again ] || fail "nothing was sent again"
 }
 
+# Half of what leaves is marked on the cable.
+test_congestion_is_notified() { wire_congested perf ib_write_bw -n 8 -s 65536; }
+
+# cc NAME [VALUE]: a parameter of congestion control, by the driver's debugfs; with VALUE it is set.
+cc() {
+	[ $# = 1 ] || echo "$2" >"$cc/$1"
+	cat "$cc/$1"
+}
+
+# Each is set by itself, and the priority of notifications with its mode.
+test_congestion_parameters() {
+	[ "$VERBS_DRIVER" = mlx5_ib ] || skip "rmlx5 leaves them as the firmware has them"
+	cc=/sys/kernel/debug/mlx5/$(stock_pci)/cc_params
+	is "$(cc rp_time_reset) $(cc rp_ai_rate) $(cc rp_gd) $(cc np_cnp_dscp) $(cc np_min_time_between_cnps)" "300 5 11 48 4" "defaults"
+	is "$(cc rp_ai_rate 9)" 9 "additive increase"
+	is "$(cc rp_hai_rate) $(cc rp_min_rate)" "50 1" "its neighbours"
+	is "$(cc np_cnp_prio_mode 1)" 1 "priority of marked packets"
+	is "$(cc np_cnp_prio 5)" 5 "priority of its own"
+	is "$(cc np_cnp_prio_mode) $(cc np_cnp_dscp)" "0 48" "mode and code point"
+	is "$(cc rp_ai_rate 5) $(cc np_cnp_prio 6)" "5 6" "as before"
+}
+
 test_no_complaints() {
 	is "$(verbs_complaints)" "" "kernel log here"
 	is "$(there_do verbs_complaints)" "" "kernel log there"
