@@ -6,8 +6,9 @@
 //! so that nothing runs backwards. What a set counted between the last look and a reset is lost with
 //! it, and so is a counter that wraps around twice between two looks.
 //!
-//! Congestion is counted by the port, in 64 bits. Whether a reset clears that is the card's affair: a count that is lower
-//! than at the last look has begun again.
+//! Congestion is counted by the port, in 64 bits, and begins with what the port says first: the firmware of a card may have
+//! counted before the driver was bound. Whether a reset clears that is the card's affair: a count that is lower than at the
+//! last look has begun again.
 //!
 //! The driver adds what the card does not count.
 

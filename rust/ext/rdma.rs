@@ -20,6 +20,8 @@
 //! objects: no function gets an object before its create function has succeeded, or after its
 //! destroy function was called.
 //!
+//! As a proposal to upstream: Documentation/driver/rdma-proposal.md.
+//!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 pub mod access;

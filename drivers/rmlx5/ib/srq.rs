@@ -93,10 +93,7 @@ pub(super) fn create(
         return Err(EOPNOTSUPP);
     }
     let wanted = new.attributes();
-    if wanted.max_wr == 0
-        || wanted.max_wr > limits.max_srq_wr
-        || wanted.max_sge > limits.max_srq_sge
-    {
+    if wanted.max_wr > limits.max_srq_wr || wanted.max_sge > limits.max_srq_sge {
         data.complain(fmt!(
             "SRQ: {} receives of {} entries, the limits are {} and {}",
             wanted.max_wr,

@@ -168,6 +168,14 @@ test_storage() {
 	storage_unexport
 }
 
+test_async_events() {
+	modprobe ib_uverbs
+	python3 verbs-async.py "$(stock_ibdev)"
+	within 60 stock_carrier
+	within 60 stock_active
+	within 60 stock_gid_index $here
+}
+
 # Every counter has a name that says what it counts, and a number.
 test_statistics() {
 	text=$(rdma statistic show link "$(stock_ibdev)/1")

@@ -57,6 +57,12 @@ test_device() { module device; }
 test_flow() { module flow; }
 test_fork() { module fork; }
 test_mr() { module mr; }
+test_mlx5_cq() { module mlx5_cq; }
+test_mlx5_flow() { module mlx5_flow; }
+test_mlx5_huge_page() { module mlx5_huge_page; }
+test_mlx5_query_port() { module mlx5_query_port; }
+test_mlx5_raw_wqe() { module mlx5_raw_wqe; }
+test_mlx5_timestamp() { module mlx5_timestamp; }
 test_odp() { module odp; }
 test_parent_domain() { module parent_domain; }
 test_pd() { module pd; }
