@@ -80,6 +80,12 @@ pub trait Described {
     const LAYOUT: &'static Layout;
 }
 
+/// The first byte that has a bit of `mask` set.
+pub fn first_set(bytes: &[u8], mask: &[u8]) -> Option<usize> {
+    let mut pairs = bytes.iter().zip(mask);
+    pairs.position(|(byte, mask)| byte & mask != 0)
+}
+
 impl Layout {
     /// Length of the fixed part, in bytes.
     pub const fn bytes(&self) -> usize {

@@ -4,7 +4,10 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use super::{registry, Refused};
-use crate::{layout::Layout, refuse};
+use crate::{
+    layout::{first_set, Layout},
+    refuse,
+};
 
 /// Bits that the headers call reserved and a stock driver sets nevertheless.
 struct Exemption {
@@ -43,8 +46,7 @@ pub fn check_reserved(opcode: u16, layout: &Layout, input: &[u8]) -> Result<(), 
     let Some(mask) = MASKS.get(&opcode) else {
         return Ok(());
     };
-    let bad = |(at, (byte, mask)): (usize, (&u8, &u8))| (byte & mask != 0).then_some(at);
-    let mut found = input.iter().zip(mask).enumerate().find_map(bad);
+    let mut found = first_set(input, mask);
     if let (None, Some((at, element))) = (found, layout.list()) {
         if let crate::layout::Shape::Layout(inner) = element {
             let mask = inner.reserved_mask(inner.bytes());
@@ -54,7 +56,7 @@ pub fn check_reserved(opcode: u16, layout: &Layout, input: &[u8]) -> Result<(), 
                 .chunks_exact(step)
                 .enumerate()
                 .find_map(|(index, raw)| {
-                    let inside = raw.iter().zip(&mask).enumerate().find_map(bad)?;
+                    let inside = first_set(raw, &mask)?;
                     Some(at + index * step + inside)
                 });
         }

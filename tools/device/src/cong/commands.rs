@@ -11,7 +11,7 @@ use super::{Np, Rp, Statistics};
 use crate::{
     cmd::{Command, Refused},
     hca::Hca,
-    layout::Described,
+    layout::{first_set, Described},
     refuse,
 };
 
@@ -149,8 +149,7 @@ impl Command for QueryCongParams {
 /// What is reserved for one point may be a field of another: the shared check does not see it.
 fn check_reserved<L: Described>(input: Ref<'_, L>) -> Result<(), Refused> {
     let mask = L::LAYOUT.reserved_mask(L::LAYOUT.bytes());
-    let bad = input.bytes().iter().zip(&mask);
-    if let Some(at) = bad.into_iter().position(|(byte, mask)| byte & mask != 0) {
+    if let Some(at) = first_set(input.bytes(), &mask) {
         refuse!(
             BadParam,
             7,

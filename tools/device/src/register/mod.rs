@@ -204,11 +204,7 @@ pub fn access(
     }
     if let Some(layout) = register.layout {
         let mask = layout.reserved_mask(register.len);
-        let bad = data
-            .iter()
-            .zip(mask)
-            .position(|(byte, mask)| byte & mask != 0);
-        if let Some(at) = bad {
+        if let Some(at) = crate::layout::first_set(data, &mask) {
             refuse!(
                 BadParam,
                 4,
