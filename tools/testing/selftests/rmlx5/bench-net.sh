@@ -4,14 +4,9 @@
 # nothing to judge.
 set -e
 . ./ktap.sh
+. ./bench.subr
 . ./core.subr
 . ./net.subr
-
-# text MODULE: bounds of the text of a loaded module, hexadecimal.
-text() {
-	awk -v tag="[$1]" '$NF == tag && $2 ~ /[tT]/ { print $1 }' /proc/kallsyms | sort |
-		sed -n '1p;$p' | tr '\n' ' '
-}
 
 # begin JOB, end JOB AMOUNT...
 begin() { host mark "$NET_DRIVER/$1/begin" $bounds; }
@@ -43,8 +38,7 @@ still() {
 measure() {
 	net_up $here
 	within 60 ping -c 1 -W 1 $there
-	bounds=$(text "$NET_DRIVER")
-	[ -n "$bounds" ] || { echo "no text of $NET_DRIVER in kallsyms"; exit 1; }
+	bounds_of "$NET_DRIVER"
 
 	ip link set "$(net_dev)" down
 	begin net-up

@@ -14,10 +14,12 @@ from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, SendWR
 import pyverbs.enums as e
+
+import verbs_rc
 
 device, gid_index, name = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 bounds = sys.argv[4:]
@@ -88,17 +90,7 @@ def new_qp(cq, requests=128):
 
 def connect(qp):
     """To itself."""
-    attr = QPAttr(port_num=1)
-    attr.qp_access_flags = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
-    qp.to_init(attr)
-    attr.path_mtu = e.IBV_MTU_1024
-    attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
-    attr.min_rnr_timer = 12
-    attr.rq_psn = attr.sq_psn = 0
-    attr.timeout, attr.retry_cnt, attr.rnr_retry = 14, 7, 7
-    attr.dest_qp_num = qp.qp_num
-    attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
-    qp.to_rts(attr)
+    verbs_rc.connect(qp, gid, gid_index, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
 
 
 def complete(member):
@@ -134,7 +126,8 @@ def new_member():
 
 both("context", lambda: Context(name=device), 16)
 context = Context(name=device)
-route = GlobalRoute(dgid=context.query_gid(1, gid_index), sgid_index=gid_index, hop_limit=64)
+gid = context.query_gid(1, gid_index)
+route = GlobalRoute(dgid=gid, sgid_index=gid_index, hop_limit=64)
 pd = PD(context)
 shared = CQ(context, 1024)
 both("pd", lambda: PD(context))

@@ -4,18 +4,12 @@
 # nothing to judge.
 set -e
 . ./ktap.sh
+. ./bench.subr
 . ./core.subr
 . ./stock.subr
 . ./wire.subr
 . ./verbs.subr
 . ./storage.subr
-
-# texts MODULE...: bounds of the text of each loaded module, hexadecimal.
-texts() {
-	for text_module in "$@"; do
-		awk -v tag="[$text_module]" '$NF == tag && $2 ~ /[tT]/ { print $1 }' /proc/kallsyms | sort | sed -n '1p;$p'
-	done | tr '\n' ' '
-}
 
 # reads COUNT: of 4 KiB each, past the page cache.
 reads() { dd if="$(storage_disk)" of=/dev/null bs=4k count="$1" iflag=direct 2>/dev/null; }
@@ -25,8 +19,7 @@ measure() {
 	bench_name=$1
 	shift
 	verbs_up $here
-	bounds=$(texts "$@")
-	[ "$(echo "$bounds" | wc -w)" = $(($# * 2)) ] || { echo "no text of $* in kallsyms"; exit 1; }
+	bounds_of "$@"
 	# shellcheck disable=SC2086
 	python3 ./bench-verbs.py "$(stock_ibdev)" "$(stock_gid_index $here)" "$bench_name" $bounds
 

@@ -4,23 +4,16 @@
 # prints nothing to judge.
 set -e
 . ./ktap.sh
+. ./bench.subr
 . ./core.subr
 . ./stock.subr
 . ./net.subr
-
-# texts MODULE...: bounds of the text of each loaded module, hexadecimal.
-texts() {
-	for text_module in "$@"; do
-		awk -v tag="[$text_module]" '$NF == tag && $2 ~ /[tT]/ { print $1 }' /proc/kallsyms | sort | sed -n '1p;$p'
-	done | tr '\n' ' '
-}
 
 mark() { host mark "$1" $bounds; }
 
 # measure DRIVER DEVICE: the second round counts, the first one pays for what is made only once.
 measure() {
-	bounds=$(texts "$1")
-	[ -n "$bounds" ] || { echo "no text of $1 in kallsyms"; exit 1; }
+	bounds_of "$1"
 	directory=/sys/bus/pci/drivers/$1
 	echo "$2" >"$directory/bind"
 	echo "$2" >"$directory/unbind"
@@ -39,8 +32,7 @@ measure() {
 ready() {
 	ready_driver=$1
 	shift
-	bounds=$(texts "$@")
-	[ "$(echo "$bounds" | wc -w)" = $(($# * 2)) ] || { echo "no text of $* in kallsyms"; exit 1; }
+	bounds_of "$@"
 	# Twice: the first round pays for what is made only once.
 	for round in 1 2; do
 		# Memory that is freed later comes back.

@@ -9,20 +9,22 @@ their place.
 
 import sys
 
-from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.wr import SGE, SendWR
 import pyverbs.enums as e
+
+import verbs_rc
 
 # More than the 256 numbers that the driver keeps together.
 MANY, EVERY = 280, 40
 
 context = Context(name=sys.argv[1])
-route = GlobalRoute(dgid=context.query_gid(1, int(sys.argv[2])), sgid_index=int(sys.argv[2]), hop_limit=64)
+index = int(sys.argv[2])
+gid = context.query_gid(1, index)
 vectors = context.num_comp_vectors
 pd, channel = PD(context), CompChannel(context)
 mr = MR(pd, 4096, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
@@ -36,14 +38,7 @@ def new_qp(cq):
     """Connected to itself."""
     cap = QPCap(max_send_wr=1, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)
     qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap, sq_sig_all=1))
-    attr = QPAttr(port_num=1)
-    attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE
-    qp.to_init(attr)
-    attr.path_mtu, attr.dest_qp_num = e.IBV_MTU_1024, qp.qp_num
-    attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
-    attr.timeout, attr.retry_cnt = 14, 7
-    attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
-    qp.to_rts(attr)
+    verbs_rc.connect(qp, gid, index, e.IBV_ACCESS_REMOTE_WRITE)
     return qp
 
 

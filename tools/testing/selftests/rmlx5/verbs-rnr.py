@@ -10,14 +10,15 @@ there is a receive.
 import sys
 import time
 
-from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 import pyverbs.enums as e
+
+import verbs_rc
 
 device, index = sys.argv[1], int(sys.argv[2])
 TEXT = b"a message that has to wait"
@@ -44,19 +45,7 @@ def main():
     mr = MR(pd, 4096, e.IBV_ACCESS_LOCAL_WRITE)
     cap = QPCap(max_send_wr=4, max_recv_wr=4, max_send_sge=1, max_recv_sge=1)
     qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap, sq_sig_all=1))
-    attr = QPAttr(port_num=1)
-    attr.qp_access_flags = e.IBV_ACCESS_LOCAL_WRITE
-    qp.to_init(attr)
-    attr.path_mtu = e.IBV_MTU_1024
-    # Asks again after 0.64 ms, without end.
-    attr.min_rnr_timer, attr.rnr_retry = 12, 7
-    attr.timeout, attr.retry_cnt = 14, 7
-    attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
-    attr.rq_psn = attr.sq_psn = 0
-    attr.dest_qp_num = qp.qp_num
-    route = GlobalRoute(dgid=context.query_gid(1, index), sgid_index=index, hop_limit=64)
-    attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
-    qp.to_rts(attr)
+    verbs_rc.connect(qp, context.query_gid(1, index), index, e.IBV_ACCESS_LOCAL_WRITE)
 
     before = naks()
     mr.write(TEXT, len(TEXT))

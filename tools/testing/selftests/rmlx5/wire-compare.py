@@ -15,14 +15,16 @@ import socket
 import sys
 import time
 
-from pyverbs.addr import AHAttr, GID, GlobalRoute
+from pyverbs.addr import GID
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 import pyverbs.enums as e
+
+import verbs_rc
 
 device, index, address, port = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 LENGTHS = 1, 1021, 4096, 6007
@@ -49,18 +51,7 @@ def connect(stream):
     stream.write(json.dumps(mine) + "\n")
     stream.flush()
     other = json.loads(stream.readline())
-    attr = QPAttr(port_num=1)
-    attr.qp_access_flags = ACCESS
-    qp.to_init(attr)
-    attr.path_mtu = e.IBV_MTU_1024
-    attr.min_rnr_timer, attr.rnr_retry = 12, 7
-    attr.timeout, attr.retry_cnt = 14, 7
-    attr.max_dest_rd_atomic = attr.max_rd_atomic = 4
-    attr.rq_psn = attr.sq_psn = 0xfffff0
-    attr.dest_qp_num = other["qpn"]
-    route = GlobalRoute(dgid=GID(other["gid"]), sgid_index=index, hop_limit=64)
-    attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
-    qp.to_rts(attr)
+    verbs_rc.connect(qp, GID(other["gid"]), index, ACCESS, other["qpn"], reads=4, psn=0xfffff0)
     return other
 
 
