@@ -337,4 +337,7 @@ impl CqHandler for Channel {
         self.core.events.fetch_add(1, Relaxed);
         self.task.schedule();
     }
+
+    /// The roster hears of it, with the reason.
+    fn error(&self) {}
 }

@@ -15,10 +15,11 @@
 //! whose ownership bit is clear; a slot that timed out is not used again until the device answers
 //! it or was reset; one verdict stops everything at once instead of one timeout per command.
 //!
-//! Lock order: 1. [`queue::Cmd`]'s table; it is taken in hard interrupts and never held while
+//! Lock order: 1. [`queue::Queue`]'s table; it is taken in hard interrupts and never held while
 //! sleeping.
 
 mod call;
+mod handle;
 pub(crate) mod mailbox;
 pub(crate) mod queue;
 pub(crate) mod room;
@@ -43,7 +44,7 @@ use mlx5_hw::{
 };
 
 pub(crate) use call::MAX_LEN;
-pub(crate) use queue::Cmd;
+pub(crate) use handle::Cmd;
 
 /// One command of the interface: one opcode, one type.
 ///

@@ -128,7 +128,7 @@ pub(crate) struct Device {
     /// What the port's RDMA queues have counted.
     pub(crate) counters: Arc<PortCounters>,
     /// The command interface.
-    pub(crate) cmd: Arc<Cmd>,
+    pub(crate) cmd: Cmd,
     /// Pages the firmware borrows. After `cmd`: the queue is gone when they are freed.
     #[pin]
     pub(crate) pages: Pages,
@@ -233,7 +233,6 @@ impl Device {
         }
         self.eqs.as_ref().ok_or(EINVAL)?.create(&self.cmd, &uar)?;
         self.worker.open(self.clone());
-        self.recovery.next_generation();
         Ok(())
     }
 
@@ -276,7 +275,7 @@ impl Device {
     pub(crate) fn close(&self) {
         self.health.stop();
         self.recovery.close_all();
-        self.counters.end(&self.cmd, self.recovery.generation());
+        self.counters.end(&self.cmd, self.cmd.generation());
         self.shut();
         self.recovery.go(State::Dead);
         self.events.clear();
@@ -334,7 +333,7 @@ impl Device {
 
     /// The set of counters that QPs of the current generation count in; 0: none. Sleeps.
     pub(crate) fn counter_set(&self) -> u8 {
-        self.counters.set(&self.cmd, self.recovery.generation())
+        self.counters.set(&self.cmd, self.cmd.generation())
     }
 
     /// The UAR page of the current generation for EQ, CQ and plain send doorbells; uncached.
@@ -410,6 +409,7 @@ impl Device {
         Async {
             registry: self.events.clone(),
             pages: self.requests.clone(),
+            completions: KVec::new(),
         }
     }
 

@@ -18,10 +18,10 @@ mod table;
 use core::mem::offset_of;
 
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     sync::{
         Arc,
+        LockClassKey,
         SpinLockIrq, //
     }, //
 };
@@ -84,6 +84,9 @@ const _: () = assert!(EQE == BLOCK && OWNER == BLOCK - 1);
 pub(crate) trait Sink: Send + Sync {
     /// What the lock of the ring protects for the sink; see [`Eq::with`].
     type State: Default + Send + Unpin;
+
+    /// Class of the ring's lock for the lock checker: the async queue looks into the others.
+    fn lock_class() -> Pin<&'static LockClassKey>;
 
     /// Handles one event. Hard interrupt context, interrupts off, under the lock of the ring:
     /// bounded, no sleep.
@@ -223,13 +226,17 @@ impl<S: Sink> Eq<S> {
         Arc::pin_init(
             pin_init!(Self {
                 buf,
-                entries <- new_spinlock_irq!(Entries {
-                    ring,
-                    consumer: Counter::default(),
-                    live: None,
-                    done: Done::default(),
-                    state: S::State::default(),
-                }),
+                entries <- SpinLockIrq::new(
+                    Entries {
+                        ring,
+                        consumer: Counter::default(),
+                        live: None,
+                        done: Done::default(),
+                        state: S::State::default(),
+                    },
+                    c"rmlx5 event queue",
+                    S::lock_class(),
+                ),
                 vector,
                 mask,
                 sink,

@@ -24,14 +24,18 @@ use crate::{
 pub(crate) struct Home {
     device: Arc<Device>,
     generation: u32,
+    /// For this generation only.
+    cmd: Cmd,
 }
 
 impl Home {
     /// The device as it is now.
     pub(crate) fn now(device: &Arc<Device>) -> Self {
+        let generation = device.cmd.generation();
         Self {
             device: device.clone(),
-            generation: device.recovery.generation(),
+            generation,
+            cmd: device.cmd.of(generation),
         }
     }
 
@@ -45,14 +49,16 @@ impl Home {
         &self.device
     }
 
-    /// Its command queue.
+    /// Its command queue, in this generation: a command that comes later fails as [`Cause::Dead`].
+    ///
+    /// [`Cause::Dead`]: crate::cmd::Cause::Dead
     pub(crate) fn cmd(&self) -> &Cmd {
-        &self.device.cmd
+        &self.cmd
     }
 
     /// Whether this is still the device's generation.
     pub(crate) fn is_current(&self) -> bool {
-        self.device.recovery.generation() == self.generation
+        self.cmd.generation() == self.generation
     }
 
     /// `EIO` when this is not the device's generation any more.

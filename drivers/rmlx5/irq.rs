@@ -158,7 +158,7 @@ impl Eqs {
     pub(crate) fn new(
         pdev: &BoundDevice,
         node: Node,
-        cmd: &Arc<Cmd>,
+        cmd: &Cmd,
         sink: Async,
         caps: &Caps,
     ) -> Result<Self> {
@@ -184,9 +184,8 @@ impl Eqs {
             COMMAND_ENTRIES,
             plan.command,
             COMMAND_MASK,
-            Commands::new(cmd.clone()),
+            Commands::new(cmd.queue().clone()),
         )?;
-        let asynchronous = Eq::new(pdev, node, ASYNC_ENTRIES, 0, ASYNC_MASK, sink)?;
         let mut completions = KVec::with_capacity(plan.completions.into(), GFP_KERNEL)?;
         for index in 0..plan.completions {
             let near = node.nearby_cpu(index.into()).map_or(node, Node::of_cpu);
@@ -200,6 +199,11 @@ impl Eqs {
             )?;
             completions.push(CompEq { eq, node: near }, GFP_KERNEL)?;
         }
+        let mut sink = sink;
+        for completion in completions.iter() {
+            sink.completions.push(completion.eq.clone(), GFP_KERNEL)?;
+        }
+        let asynchronous = Eq::new(pdev, node, ASYNC_ENTRIES, 0, ASYNC_MASK, sink)?;
         let mut eqs = Self {
             vectors: KVec::new(),
             completions,
@@ -267,7 +271,7 @@ impl Eqs {
     }
 
     /// Makes the device use the queues; commands complete by event afterwards.
-    pub(crate) fn create(&self, cmd: &Arc<Cmd>, uar: &Arc<Uar>) -> Result {
+    pub(crate) fn create(&self, cmd: &Cmd, uar: &Arc<Uar>) -> Result {
         self.command.create(cmd, uar)?;
         cmd.use_events(self.command.clone());
         self.asynchronous.create(cmd, uar)?;
@@ -279,7 +283,7 @@ impl Eqs {
     }
 
     /// Takes the queues away from the device, in the reverse order.
-    pub(crate) fn destroy(&self, cmd: &Arc<Cmd>) {
+    pub(crate) fn destroy(&self, cmd: &Cmd) {
         for completion in self.completions.iter().rev() {
             completion.eq.destroy(cmd);
             completion.forget();

@@ -164,7 +164,6 @@ impl Micros {
 #[pin_data]
 pub(crate) struct Recovery {
     state: Atomic<u32>,
-    generation: Atomic<u32>,
     #[pin]
     participants: Mutex<KVec<Arc<dyn Participant>>>,
     /// Resets that the device came back from.
@@ -181,7 +180,6 @@ impl Recovery {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             state: Atomic::new(State::Resetting.code()),
-            generation: Atomic::new(0),
             participants <- new_mutex!(KVec::new()),
             resets: Counter::default(),
             nonfatal: Counter::default(),
@@ -193,11 +191,6 @@ impl Recovery {
     /// Where the device is. Any context.
     pub(crate) fn state(&self) -> State {
         State::from_code(self.state.load(Acquire))
-    }
-
-    /// Counts bring-ups: objects made in an earlier generation are void. Any context.
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Acquire)
     }
 
     /// Goes to `to` if the machine allows it; whether it did. Any context.
@@ -213,11 +206,6 @@ impl Recovery {
             }
         }
         false
-    }
-
-    /// A new generation begins.
-    pub(crate) fn next_generation(&self) -> u32 {
-        self.generation.fetch_add(1, Full).wrapping_add(1)
     }
 
     /// Adds a participant behind those that are there; it is started if the device is up.

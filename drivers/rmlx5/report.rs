@@ -19,7 +19,7 @@ pub(crate) fn write(device: &Device, out: &mut dyn Write) -> Result {
     let mut line = |args: fmt::Arguments<'_>| out.write_fmt(args).map_err(|_| ENOSPC);
 
     line(fmt!("state {}\n", device.recovery.state().name()))?;
-    line(fmt!("generation {}\n", device.recovery.generation()))?;
+    line(fmt!("generation {}\n", device.cmd.generation()))?;
     line(fmt!("resets {}\n", device.recovery.resets.get()))?;
     line(fmt!(
         "aer.correctable {}\n",

@@ -163,6 +163,9 @@ impl CqHandler for Control {
         self.post.events.fetch_add(1, Relaxed);
         self.task.schedule();
     }
+
+    /// The roster hears of it, with the reason.
+    fn error(&self) {}
 }
 
 impl Control {

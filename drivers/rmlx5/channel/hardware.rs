@@ -92,7 +92,7 @@ impl Base {
 fn own(device: &Device) -> Result<Own<'_>> {
     Ok(Own {
         roce: &device.roce,
-        generation: device.recovery.generation(),
+        generation: device.cmd.generation(),
         index: device.caps()?.own_address(),
     })
 }
@@ -181,7 +181,7 @@ impl Hardware {
         low: u8,
     ) -> Result<Self> {
         let device = &channel.core.device;
-        let cmd = &*device.cmd;
+        let cmd = &device.cmd;
         let (local, shared) = Self::keys(cmd, &base.pd, area, channel.core.index, low)?;
         let pd = base.pd.number();
         let vector = channel.core.vector;
@@ -287,7 +287,7 @@ pub(super) fn queues(
     rings: Rings,
     moderation: Moderation,
 ) -> Result<Queues> {
-    let cmd = &*device.cmd;
+    let cmd = &device.cmd;
     let eq = device.comp_eq(vector).ok_or(ENODEV)?;
     let eqn = eq.eq.number().ok_or(ENODEV)?;
     let uar = device.uar()?;

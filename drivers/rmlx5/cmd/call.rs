@@ -42,7 +42,7 @@ use super::{
     },
     out_len,
     queue::{
-        Cmd,
+        Queue,
         Verdict,
         OWN,
         OWNER_HW, //
@@ -67,9 +67,9 @@ pub(crate) const MAX_LEN: usize = 2 << 20;
 /// `type` of an entry: a command that came over PCIe. Source: `MLX5_PCI_CMD_XPORT` in core/cmd.c.
 const XPORT_PCI: u64 = 7;
 
-impl Cmd {
-    /// Builds, sends, waits, checks delivery and status, parses.
-    pub(super) fn run<C: Command>(&self, command: &C) -> Result<C::Output, Cause> {
+impl Queue {
+    /// Builds, sends in `generation` or not at all, waits, checks delivery and status, parses.
+    pub(super) fn run<C: Command>(&self, generation: u32, command: &C) -> Result<C::Output, Cause> {
         // Before there is a list of that length: users choose it.
         if in_len(command) > MAX_LEN || out_len(command) > MAX_LEN {
             return Err(Cause::Input(E2BIG));
@@ -77,7 +77,7 @@ impl Cmd {
         let input = build(command)?;
         let mut output = KVVec::from_elem(0u8, out_len(command), GFP_KERNEL)
             .map_err(|_| Cause::Resources(ENOMEM))?;
-        self.transact(C::PAGES, &input, &mut output)?;
+        self.transact((generation, C::PAGES), &input, &mut output)?;
         let reply = Ref::<Reply>::new(&output).ok_or(Cause::Answer)?;
         // CAST: an 8-bit field.
         let status = reply.get(field!(enable_hca_out, status)) as u8;
@@ -90,39 +90,53 @@ impl Cmd {
             .ok_or(Cause::Answer)
     }
 
-    fn alive(&self) -> Result<(), Cause> {
+    /// Whether `generation` is the present one, and not over.
+    fn alive(&self, generation: u32) -> Result<(), Cause> {
         match self.verdict() {
-            Verdict::Alive => Ok(()),
-            Verdict::Dead | Verdict::Gone | Verdict::Broken => Err(Cause::Dead),
+            Verdict::Alive if self.generation() == generation => Ok(()),
+            _ => Err(Cause::Dead),
         }
     }
 
     /// Sends `input`, waits, fills `output`.
-    fn transact(&self, pages: bool, input: &[u8], output: &mut [u8]) -> Result<(), Cause> {
-        self.alive()?;
+    fn transact(
+        &self,
+        (generation, pages): (u32, bool),
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), Cause> {
+        let (index, ticket) = self.hold(generation, pages)?;
+        let result = self
+            .issue((generation, pages), (index, ticket), input, output.len())
+            .and_then(|()| self.wait(generation, (index, ticket)))
+            .and_then(|()| self.collect(index, output));
+        self.release(index, ticket, pages);
+        result
+    }
+
+    /// Takes a slot, waiting for one as long as `generation` lives.
+    fn hold(&self, generation: u32, pages: bool) -> Result<(usize, Ticket), Cause> {
         let vacant = if pages {
             &self.vacant_pages
         } else {
             &self.vacant
         };
-        let (index, ticket) = loop {
-            if vacant.wait_timeout(SLOT_TIMEOUT).is_err() {
-                self.alive()?;
-                return Err(Cause::Resources(EBUSY));
+        let start = Instant::<Monotonic>::now();
+        loop {
+            self.alive(generation)?;
+            // Slots that a dead card keeps are not given back: nobody wakes who waits for them.
+            if vacant.wait_timeout(LOOK).is_err() {
+                if start.elapsed() > SLOT_TIMEOUT {
+                    return Err(Cause::Resources(EBUSY));
+                }
+                continue;
             }
             // After a restart the count may be too high by those who held a slot across it; each
             // round without a slot takes one away.
             if let Some(held) = self.inner.lock().table.hold(pages) {
-                break held;
+                return Ok(held);
             }
-            self.alive()?;
-        };
-        let result = self
-            .issue(pages, (index, ticket), input, output.len())
-            .and_then(|()| self.wait(index, ticket))
-            .and_then(|()| self.collect(index, output));
-        self.release(index, ticket, pages);
-        result
+        }
     }
 
     /// Frees the slot unless the device still has it.
@@ -173,7 +187,7 @@ impl Cmd {
     /// Prepares the entry and hands it to the device.
     fn issue(
         &self,
-        pages: bool,
+        (generation, pages): (u32, bool),
         (index, ticket): (usize, Ticket),
         input: &[u8],
         out_len: usize,
@@ -209,25 +223,23 @@ impl Cmd {
         let entry = self
             .entry(token, inline, input.len(), &in_blocks, out_len, &out_blocks)
             .ok_or(Cause::Input(ERANGE))?;
-        let shape = self.inner.lock().shape;
-        let at = index << shape.log_stride;
         let body = entry.get(..OWN).ok_or(Cause::Input(ERANGE))?;
-        self.entries.write(at, body).map_err(Cause::Input)?;
         let done = self.done.get(index).ok_or(Cause::Input(ERANGE))?;
+        let mut guard = self.inner.lock();
+        let inner = &mut *guard;
+        // Under the lock up to the doorbell: `fail` has either seen the slot or set the verdict
+        // before, and `start` comes before or after all of it.
+        self.alive(generation)?;
+        let at = index << inner.shape.log_stride;
+        let slot = inner.table.get(index).ok_or(Cause::Dead)?;
+        self.entries.write(at, body).map_err(Cause::Input)?;
         done.reinit();
         // Entry and blocks before the ownership bit.
         dma_mb(barrier::Write);
         self.entries
             .write8(at + OWN, OWNER_HW)
             .map_err(Cause::Input)?;
-        {
-            let mut guard = self.inner.lock();
-            // Under the lock: `fail` has either seen the slot or set the verdict before.
-            self.alive()?;
-            if let Some(slot) = guard.table.get(index) {
-                slot.state = State::Issued(ticket);
-            }
-        }
+        slot.state = State::Issued(ticket);
         self.stats.sent.inc();
         // The ownership bit before the doorbell.
         dma_mb(barrier::Write);
@@ -273,7 +285,7 @@ impl Cmd {
     }
 
     /// Waits for the answer: by event where there are events, and by looking.
-    fn wait(&self, index: usize, ticket: Ticket) -> Result<(), Cause> {
+    fn wait(&self, generation: u32, (index, ticket): (usize, Ticket)) -> Result<(), Cause> {
         let done = self.done.get(index).ok_or(Cause::Answer)?;
         let start = Instant::<Monotonic>::now();
         // CAST: at most days.
@@ -294,7 +306,7 @@ impl Cmd {
             if self.is_done(index, ticket) {
                 return Ok(());
             }
-            self.alive()?;
+            self.alive(generation)?;
             if start.elapsed() > bound {
                 return self.last_look(index, ticket);
             }

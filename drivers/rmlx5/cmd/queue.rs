@@ -9,6 +9,7 @@ use kernel::{
         atomic::{
             ordering::{
                 Acquire,
+                Full,
                 Relaxed,
                 Release, //
             },
@@ -17,22 +18,14 @@ use kernel::{
         Arc,
         SpinLockIrq, //
     },
-    time::{
-        Delta,
-        Instant,
-        Monotonic, //
-    }, //
+    time::Delta, //
 };
 use kernel_ext::{
     completion::Completion,
     numa::Node,
     pci::BoundDevice, //
 };
-use mlx5_hw::{
-    opcode_name,
-    wire, //
-};
-use rmlx5_trace::Outcome;
+use mlx5_hw::wire;
 
 use super::{
     mailbox::{
@@ -47,9 +40,6 @@ use super::{
         Table,
         MAX, //
     },
-    Cause,
-    CmdError,
-    Command,
     CompletionSource, //
 };
 use crate::{
@@ -155,10 +145,10 @@ pub(super) struct Inner {
     pub(super) shape: QueueShape,
 }
 
-/// The command queue of one device. Lives from probe to unbind; [`Cmd::start`] begins a new
+/// The command queue of one device. Lives from probe to unbind; [`Queue::start`] begins a new
 /// generation on it.
 #[pin_data]
-pub(crate) struct Cmd {
+pub(crate) struct Queue {
     pub(super) pdev: BoundDevice,
     pub(super) iseg: Arc<Iseg>,
     pub(super) node: Node,
@@ -177,13 +167,16 @@ pub(crate) struct Cmd {
     pub(super) source: SpinLockIrq<Option<Arc<dyn CompletionSource>>>,
     pub(super) events: Atomic<u32>,
     pub(super) verdict: Atomic<u32>,
+    /// Counts [`Queue::start`]. INVARIANT: changes under `inner`, so that who holds it sends in the
+    /// generation that it reads.
+    generation: Atomic<u32>,
     pub(super) bound_ms: Atomic<u64>,
     pub(super) limit: Limit,
     pub(crate) rooms: Rooms,
     pub(crate) stats: Stats,
 }
 
-impl Cmd {
+impl Queue {
     /// Allocates everything that commands of ordinary size need. Nothing is told to the device.
     pub(crate) fn new(pdev: &BoundDevice, iseg: Arc<Iseg>, node: Node) -> Result<Arc<Self>> {
         let entries = Buf::new(pdev.device(), node, PAGE)?;
@@ -217,6 +210,7 @@ impl Cmd {
                 source <- new_spinlock_irq!(None),
                 events: Atomic::new(0),
                 verdict: Atomic::new(Verdict::Dead.code()),
+                generation: Atomic::new(0),
                 bound_ms: Atomic::new(60_000),
                 limit: Limit::default(),
                 rooms: Rooms::default(),
@@ -227,7 +221,7 @@ impl Cmd {
     }
 
     /// Begins a generation: the device has been reset (or just found) and uses nothing that an
-    /// earlier generation gave it. Polled until [`Cmd::use_events`].
+    /// earlier generation gave it. Polled until [`Queue::use_events`].
     pub(crate) fn start(&self) -> Result {
         let shape = self.iseg.queue_shape()?;
         let slots = 1usize << shape.log_size;
@@ -246,6 +240,8 @@ impl Cmd {
                     }
                 }
             }
+            // Who comes with the number of an earlier generation is turned away from here on.
+            self.generation.fetch_add(1, Full);
             inner.table.resize(slots);
             inner.shape = shape;
             self.vacant.reinit();
@@ -264,6 +260,12 @@ impl Cmd {
         }
         self.verdict.store(Verdict::Alive.code(), Release);
         Ok(())
+    }
+
+    /// Which generation it is: counts bring-ups, 0 before the first. What was made in an earlier one
+    /// is void. Any context.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Acquire)
     }
 
     /// What the queue thinks of the device.
@@ -362,59 +364,5 @@ impl Cmd {
         self.entries
             .read8((index << shape.log_stride) + OWN)
             .map_or(true, |own| own & OWNER_HW != 0)
-    }
-
-    /// Runs `command` and returns its answer. Process context; sleeps.
-    ///
-    /// Fails at once when the device generation is over. A command that the device refuses, and
-    /// every command that gets no answer, is logged here, once.
-    pub(crate) fn exec<C: Command>(&self, command: &C) -> Result<C::Output, CmdError> {
-        self.exec_quiet(command)
-            .inspect_err(|error| self.complain(error))
-    }
-
-    /// A full card is told in terms of its objects.
-    fn complain(&self, error: &CmdError) {
-        if error.cause == Cause::Dead || !self.limit.allows() {
-            return;
-        }
-        let full = error.is_full().then(|| self.rooms.full(error.opcode));
-        match full.flatten() {
-            Some(full) => dev_warn!(self.pdev, "{}\n", full),
-            None => dev_warn!(self.pdev, "command failed: {}\n", error),
-        }
-    }
-
-    /// As [`Cmd::exec`] for commands whose refusal is an expected answer: not logged.
-    pub(crate) fn exec_quiet<C: Command>(&self, command: &C) -> Result<C::Output, CmdError> {
-        let traced = rmlx5_trace::command_enabled().then(Instant::<Monotonic>::now);
-        let result = self.run(command).map_err(|cause| CmdError {
-            // CAST: opcodes are 16 bits wide.
-            opcode: C::OPCODE as u16,
-            op_mod: command.op_mod(),
-            cause,
-        });
-        if let Some(begin) = traced {
-            self.trace(command, result.as_ref().err(), begin.elapsed());
-        }
-        if result.is_err() {
-            self.stats.failed.inc();
-        }
-        result
-    }
-
-    fn trace<C: Command>(&self, command: &C, error: Option<&CmdError>, time: Delta) {
-        let outcome = match error {
-            None => Outcome::Status(0, 0),
-            Some(error) => match error.cause {
-                Cause::Status(status, syndrome) => Outcome::Status(status, syndrome),
-                _ => Outcome::Error((*error).into()),
-            },
-        };
-        // CAST: opcodes are 16 bits wide.
-        let opcode = C::OPCODE as u16;
-        let name = opcode_name(opcode).unwrap_or("command");
-        let op_mod = command.op_mod();
-        rmlx5_trace::command(self.pdev.name(), name, opcode, op_mod, outcome, time);
     }
 }

@@ -6,7 +6,11 @@
 
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    static_lock_class,
+    sync::{
+        Arc,
+        LockClassKey, //
+    }, //
 };
 use kernel_ext::{
     numa::Node,
@@ -27,7 +31,7 @@ use super::{
 use crate::{
     cmd::{
         queue::Counter,
-        Cmd, //
+        queue::Queue, //
     },
     event::{
         Event,
@@ -38,18 +42,22 @@ use crate::{
 
 /// Sink of the command EQ.
 pub(crate) struct Commands {
-    pub(crate) cmd: Arc<Cmd>,
+    pub(crate) cmd: Arc<Queue>,
 }
 
 impl Commands {
     /// Completions go to `cmd`.
-    pub(crate) fn new(cmd: Arc<Cmd>) -> Self {
+    pub(crate) fn new(cmd: Arc<Queue>) -> Self {
         Self { cmd }
     }
 }
 
 impl Sink for Commands {
     type State = ();
+
+    fn lock_class() -> Pin<&'static LockClassKey> {
+        static_lock_class!()
+    }
 
     fn event(&self, (): &(), event: Event) -> bool {
         match event {
@@ -66,12 +74,27 @@ impl Sink for Commands {
 pub(crate) struct Async {
     pub(crate) registry: Arc<Registry>,
     pub(crate) pages: Arc<Requests>,
+    /// The owner of a CQ is known to one of these.
+    pub(crate) completions: KVec<Arc<Eq<CompSink>>>,
 }
 
 impl Sink for Async {
     type State = ();
 
+    fn lock_class() -> Pin<&'static LockClassKey> {
+        static_lock_class!()
+    }
+
     fn event(&self, (): &(), event: Event) -> bool {
+        if let Event::CqError { cqn, .. } = event {
+            for eq in self.completions.iter() {
+                eq.with(|owners| {
+                    if let Some(owner) = owners.get(cqn) {
+                        owner.error();
+                    }
+                });
+            }
+        }
         match event {
             Event::PageRequest {
                 flags,
@@ -89,11 +112,19 @@ pub(crate) trait CqHandler: Send + Sync {
     /// The CQ, which was armed, has something. Hard interrupt context, interrupts off, under the
     /// lock of the completion EQ: bounded, no sleep, no subscribing from here.
     fn completion(&self);
+
+    /// The device has given the CQ up. As for [`CqHandler::completion`], and under the lock of the
+    /// async EQ, too.
+    fn error(&self);
 }
 
 impl CqHandler for CqNotifier {
     fn completion(&self) {
         self.completion();
+    }
+
+    fn error(&self) {
+        self.error();
     }
 }
 
@@ -114,6 +145,10 @@ pub(crate) struct CompSink {
 
 impl Sink for CompSink {
     type State = Table<Arc<dyn CqHandler>>;
+
+    fn lock_class() -> Pin<&'static LockClassKey> {
+        static_lock_class!()
+    }
 
     #[inline]
     fn event(&self, owners: &Self::State, event: Event) -> bool {
@@ -139,7 +174,7 @@ fn directory<T>(rows: usize) -> Result<Directory<T>> {
 }
 
 impl CompEq {
-    /// Calls `handler` for completion events of CQ `cqn`. Sleeps.
+    /// Calls `handler` for the events of CQ `cqn`. Sleeps.
     ///
     /// `EEXIST` when the number is taken: the device gave it out twice. `EPROTO` when it has more than
     /// 24 bits.

@@ -65,7 +65,7 @@ impl Counters {
         let device = &data.device;
         let all = device
             .counters
-            .read(&device.cmd, device.recovery.generation(), self.congestion);
+            .read(&device.cmd, device.cmd.generation(), self.congestion);
         for (value, index) in values.iter_mut().zip(&self.which) {
             *value = all.get(*index).copied().unwrap_or(0);
         }

@@ -25,7 +25,6 @@ use super::{
         UserContext, //
     },
     doorbell::Page,
-    events::Events,
     kverbs::{
         Core,
         Lives, //
@@ -59,7 +58,6 @@ pub(super) const MAX_PERIOD: u16 = 0xfff;
 /// The driver's part of a user's CQ.
 pub(crate) struct Completions {
     home: Home,
-    events: Arc<Events>,
     number: u32,
     vector: usize,
     /// Held while a command for it is under way; `None` at the end, and for one of the kernel.
@@ -86,7 +84,6 @@ impl Completions {
     ) -> Result<Self> {
         Ok(Self {
             home,
-            events: data.events.clone(),
             number: 0,
             vector,
             queue: KBox::pin_init(new_mutex!(None), GFP_KERNEL)?,
@@ -116,14 +113,15 @@ impl Completions {
 
     /// Asks the device; `None` when it does not answer or the CQ is of an earlier generation. Sleeps.
     pub(super) fn look(&self) -> Option<Snapshot> {
-        let number = match &self.core {
-            Some(core) => core.number_on(&Home::now(self.home.device())).ok()?,
-            None => {
-                self.home.alive().ok()?;
-                self.number
+        let (home, number) = match &self.core {
+            Some(core) => {
+                let now = Home::now(self.home.device());
+                let number = core.number_on(&now).ok()?;
+                (now, number)
             }
+            None => (self.home.clone(), self.number),
         };
-        self.home.cmd().exec(&QueryCq { number }).ok()
+        home.cmd().exec(&QueryCq { number }).ok()
     }
 }
 
@@ -138,7 +136,6 @@ impl Drop for Completions {
         };
         // A CQ of an earlier generation is gone already, and its number may be another's.
         if self.home.is_current() {
-            self.events.forget_cq(self.number);
             if let Some(eq) = self.home.device().comp_eq(self.vector) {
                 drop(eq.unsubscribe(self.number));
             }
@@ -151,7 +148,7 @@ impl Completions {
     /// A CQ of the kernel goes.
     fn drop_core(&self, core: &Arc<Core>) {
         self.lives.remove(core);
-        core.destroy(&self.events);
+        core.destroy();
     }
 }
 
@@ -209,13 +206,13 @@ pub(super) fn create(
     let bytes = (if request.long { 128usize } else { 64 }) << log;
     let buf = buffer(Umem::pin_cq(user, udata, request.buffers.queue, bytes)?)?;
     let record = context::record(user, request.buffers.record)?;
-    let queue = UserCq::create(&data.device.cmd, &config, log, buf, record)?;
+    let queue = UserCq::create(home.cmd(), &config, log, buf, record)?;
     let number = queue.number();
     let slot = KBox::pin_init(new_mutex!(None), GFP_KERNEL);
     let slot: Pin<KBox<Mutex<Option<UserCq>>>> = match slot {
         Ok(slot) => slot,
         Err(error) => {
-            queue.destroy(&data.device.cmd);
+            queue.destroy(home.cmd());
             return Err(error);
         }
     };
@@ -223,7 +220,6 @@ pub(super) fn create(
     // From here on an error destroys it.
     let completions = Completions {
         home,
-        events: data.events.clone(),
         number,
         vector,
         queue: slot,
@@ -231,9 +227,7 @@ pub(super) fn create(
         lives: data.lives.clone(),
         _page: Some(page),
     };
-    let notifier = new.notifier();
-    data.events.remember_cq(number, notifier.clone())?;
-    eq.subscribe(number, notifier)?;
+    eq.subscribe(number, new.notifier())?;
     abi::answer_number(number, udata)?;
     new.set_entries((1u32 << log).saturating_sub(1));
     Ok(completions)
@@ -264,7 +258,7 @@ pub(super) fn resize(
     }
     let bytes = queue.entry_bytes() << log;
     let buf = buffer(Umem::pin(user, address, bytes, Access::LOCAL_WRITE)?)?;
-    queue.resize(&data.device.cmd, log, buf)?;
+    queue.resize(this.home.cmd(), log, buf)?;
     cq.set_entries((1u32 << log).saturating_sub(1));
     Ok(())
 }
@@ -285,6 +279,6 @@ pub(super) fn moderate(data: &Data, cq: Cq<'_, Completions>, count: u16, period_
     }
     let slot = this.queue.lock();
     let queue = slot.as_ref().ok_or(EIO)?;
-    queue.moderate(&data.device.cmd, Moderation { period_us, count })?;
+    queue.moderate(this.home.cmd(), Moderation { period_us, count })?;
     Ok(())
 }

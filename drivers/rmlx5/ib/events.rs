@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Asynchronous events of users' objects: who is told of which number.
+//! Asynchronous events of users' objects: who is told of which number. Those of a CQ go the way of its
+//! completions, to its handler.
 
 use kernel::{
     new_spinlock_irq,
@@ -14,7 +15,6 @@ use kernel::{
     }, //
 };
 use kernel_ext::rdma::{
-    CqNotifier,
     QpEvent as Told,
     QpNotifier,
     SrqEvent as SrqTold,
@@ -50,8 +50,6 @@ type Table<T> = SpinLockIrq<RBTree<u32, Arc<T>>>;
 /// The objects of users, by their numbers on the device.
 #[pin_data]
 pub(crate) struct Events {
-    #[pin]
-    cqs: Table<CqNotifier>,
     /// By [`key`]: a user's QP may be queues of other kinds.
     #[pin]
     qps: Table<QpNotifier>,
@@ -90,21 +88,10 @@ impl Events {
     /// Nobody yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            cqs <- new_spinlock_irq!(RBTree::new()),
             qps <- new_spinlock_irq!(RBTree::new()),
             srqs <- new_spinlock_irq!(RBTree::new()),
             wqs <- new_spinlock_irq!(RBTree::new()),
         })
-    }
-
-    /// Tells `notifier` of events of a CQ.
-    pub(super) fn remember_cq(&self, number: u32, notifier: Arc<CqNotifier>) -> Result {
-        remember(&self.cqs, number, notifier)
-    }
-
-    /// Does not any more.
-    pub(super) fn forget_cq(&self, number: u32) {
-        forget(&self.cqs, number);
     }
 
     /// Tells `notifier` of events of a QP, or of a queue that is part of one.
@@ -144,7 +131,6 @@ impl Events {
 
     /// Forgets everybody: the numbers belong to a generation that is over.
     pub(super) fn forget_all(&self) {
-        clear(&self.cqs);
         clear(&self.qps);
         clear(&self.srqs);
         clear(&self.wqs);
@@ -154,7 +140,6 @@ impl Events {
 impl Listener for Events {
     fn event(&self, event: Event) {
         match event {
-            Event::CqError { cqn, .. } => tell(&self.cqs, cqn, CqNotifier::error),
             Event::Qp {
                 kind,
                 number,

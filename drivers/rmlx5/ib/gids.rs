@@ -91,7 +91,7 @@ impl Gids {
 
     /// A generation is up: the card gets RoCE and all entries. Sleeps.
     pub(super) fn begin(&self, device: &Device) -> Result {
-        let generation = device.recovery.generation();
+        let generation = device.cmd.generation();
         let mut table = self.table.lock();
         device.roce.enable(&device.cmd, generation)?;
         table.card = Some(generation);

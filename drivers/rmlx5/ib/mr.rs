@@ -156,7 +156,7 @@ fn make(data: &Data, new: &mut NewMr<'_, Verbs>, memory: Arc<Memory>) -> Result<
         return Err(ENOMEM);
     }
     let key = mr::Mr::register(
-        &data.device.cmd,
+        home.cmd(),
         new.pd().payload().number()?,
         (&memory.umem, memory.page),
         new.virt,

@@ -49,7 +49,7 @@ use super::{
     Verbs, //
 };
 use crate::{
-    device::Device,
+    cmd::Cmd,
     home::Home,
     qp::{
         query::Snapshot,
@@ -371,7 +371,7 @@ pub(super) fn create(
     };
     let record = context::record(context, request.buffers.record)?;
     let inner = Inner::new()?;
-    let qp = UserQp::create(&data.device.cmd, config, QueueMemory::User(buf, record))?;
+    let qp = UserQp::create(home.cmd(), config, QueueMemory::User(buf, record))?;
     let number = qp.number();
     inner.lock().qp = Some(Hardware::Qp(qp));
     // From here on an error destroys it.
@@ -409,20 +409,20 @@ fn reported(request: &abi::CreateQp, receive: Option<(u8, u8)>) -> QpCaps {
 fn multicast(
     qp: Qp<'_, Pair>,
     gid: &[u8; 16],
-    how: fn(&UserQp, &Device, &[u8; 16]) -> Result,
+    how: fn(&UserQp, &Cmd, &[u8; 16]) -> Result,
 ) -> Result {
     let pair = qp.payload();
     pair.home.alive()?;
     let inner = pair.inner.lock();
-    how(inner.qp.as_ref().ok_or(EIO)?.qp()?, pair.home.device(), gid)
+    how(inner.qp.as_ref().ok_or(EIO)?.qp()?, pair.home.cmd(), gid)
 }
 
 /// Datagrams to `gid` come to this QP too.
 pub(super) fn attach(qp: Qp<'_, Pair>, gid: &[u8; 16]) -> Result {
-    multicast(qp, gid, |qp, device, gid| Ok(qp.attach(&device.cmd, gid)?))
+    multicast(qp, gid, |qp, cmd, gid| Ok(qp.attach(cmd, gid)?))
 }
 
 /// They do not any more.
 pub(super) fn detach(qp: Qp<'_, Pair>, gid: &[u8; 16]) -> Result {
-    multicast(qp, gid, |qp, device, gid| Ok(qp.detach(&device.cmd, gid)?))
+    multicast(qp, gid, |qp, cmd, gid| Ok(qp.detach(cmd, gid)?))
 }

@@ -130,7 +130,7 @@ pub(super) fn create(
     let buf = context::buffer(user, buffers.queue, bytes)?;
     let record = context::record(user, buffers.record)?;
     let slot: Pin<KBox<Mutex<Option<UserSrq>>>> = KBox::pin_init(new_mutex!(None), GFP_KERNEL)?;
-    let queue = UserSrq::create(&data.device.cmd, &config, buf, record)?;
+    let queue = UserSrq::create(home.cmd(), &config, buf, record)?;
     let number = queue.number();
     *slot.lock() = Some(queue);
     let attributes = SrqAttributes {
@@ -176,16 +176,16 @@ pub(super) fn modify(data: &Data, srq: Srq<'_, Shared>, change: SrqChange) -> Re
     }
     let limit = u16::try_from(limit).map_err(|_| EINVAL)?;
     let slot = this.queue.lock();
-    slot.as_ref().ok_or(EIO)?.arm(&data.device.cmd, limit)?;
+    slot.as_ref().ok_or(EIO)?.arm(this.home.cmd(), limit)?;
     Ok(())
 }
 
 /// Asks the device for the limit.
-pub(super) fn query(data: &Data, srq: Srq<'_, Shared>) -> Result<SrqAttributes> {
+pub(super) fn query(srq: Srq<'_, Shared>) -> Result<SrqAttributes> {
     let this = srq.payload();
     this.home.alive()?;
     let slot = this.queue.lock();
-    let limit = slot.as_ref().ok_or(EIO)?.limit(&data.device.cmd)?;
+    let limit = slot.as_ref().ok_or(EIO)?.limit(this.home.cmd())?;
     Ok(SrqAttributes {
         limit: limit.into(),
         ..this.attributes

@@ -148,8 +148,8 @@ impl UserVerbs for Verbs {
         srq::modify(data, srq, change)
     }
 
-    fn query_srq(data: &Data, srq: Srq<'_, Shared>) -> Result<SrqAttributes> {
-        srq::query(data, srq)
+    fn query_srq(_: &Data, srq: Srq<'_, Shared>) -> Result<SrqAttributes> {
+        srq::query(srq)
     }
 
     fn register_mr(

@@ -51,7 +51,7 @@ pub(super) fn create(
     let pieces = abi::parse_alloc_mw(udata)?;
     let pd = new.pd().payload().number()?;
     let type2 = kind == WindowKind::Type2;
-    let key = Mr::window(&data.device.cmd, pd, pieces, type2, next_byte())?;
+    let key = Mr::window(home.cmd(), pd, pieces, type2, next_byte())?;
     let number = key.key();
     // From here on an error destroys it.
     let window = Window {

@@ -23,7 +23,10 @@ use kernel_ext::net::{
 
 use super::{
     base::Base,
-    cq::Subscription,
+    cq::{
+        Owner,
+        Subscription, //
+    },
     rx::RxRing,
     sent::TxDone,
     slot::Slot,
@@ -151,6 +154,16 @@ impl Poller for Polled {
             cq.measure(rx.packets.get(), rx.bytes.get());
             cq.arm();
         }
+    }
+}
+
+/// What ended a ring of completions.
+#[derive(Debug)]
+struct GivenUpByDevice;
+
+impl Owner for Polled {
+    fn lost(&self) {
+        self.0.broken("completion", &GivenUpByDevice);
     }
 }
 

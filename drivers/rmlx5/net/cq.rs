@@ -174,7 +174,7 @@ pub(super) struct Handle {
 
 impl Handle {
     /// Lets events schedule `waker`, until the result is dropped. Sleeps.
-    pub(super) fn subscribe<P: Poller>(self, vector: u16, waker: Waker<P>) -> Result<Subscription> {
+    pub(super) fn subscribe<P: Owner>(self, vector: u16, waker: Waker<P>) -> Result<Subscription> {
         let handler = Arc::new(
             Alarm {
                 waker,
@@ -202,15 +202,25 @@ impl Drop for Completions {
     }
 }
 
+/// Who polls a CQ.
+pub(super) trait Owner: Poller {
+    /// The device has given the CQ up: nothing comes any more. Hard interrupt context.
+    fn lost(&self);
+}
+
 struct Alarm<P: Poller> {
     waker: Waker<P>,
     events: Arc<Atomic<u32>>,
 }
 
-impl<P: Poller> CqHandler for Alarm<P> {
+impl<P: Owner> CqHandler for Alarm<P> {
     fn completion(&self) {
         self.events.fetch_add(1, Relaxed);
         self.waker.schedule();
+    }
+
+    fn error(&self) {
+        self.waker.poller().lost();
     }
 }
 

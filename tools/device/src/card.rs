@@ -271,6 +271,11 @@ impl Card {
                     return Err(FaultError(format!("no QP {qpn:#x}")));
                 }
             }
+            Fault::CqContext { cqn } => {
+                if !self.hca.lose_cq(cqn) {
+                    return Err(FaultError(format!("no CQ {cqn:#x}")));
+                }
+            }
             Fault::Health {
                 syndrome,
                 reset_request,

@@ -178,6 +178,15 @@ impl Cq {
         }
     }
 
+    /// Nothing can be written any more; whether something could before.
+    pub(crate) fn lose(&mut self) -> bool {
+        let good = self.health == Health::Good;
+        if good {
+            self.health = Health::Broken;
+        }
+        good
+    }
+
     fn broken(&mut self, error: DmaError) -> Pushed {
         self.health = Health::Broken;
         Pushed::Broken(error)

@@ -16,6 +16,11 @@ pub enum Fault {
         /// Number of the QP.
         qpn: u32,
     },
+    /// The card loses its way to the memory of a CQ: one error event, and no completion any more.
+    CqContext {
+        /// Number of the CQ.
+        cqn: u32,
+    },
     /// The health buffer shows this syndrome from now on, until a reset.
     Health {
         /// `MLX5_INITIAL_SEG_HEALTH_SYNDROME_*`.

@@ -50,7 +50,6 @@ use crate::{
     },
     eq::sink::CqHandler,
     home::Home,
-    ib::events::Events,
     record::Records, //
 };
 
@@ -149,7 +148,7 @@ impl Core {
     }
 
     /// Takes the CQ away; nobody polls any more. Sleeps.
-    pub(in crate::ib) fn destroy(&self, events: &Events) {
+    pub(in crate::ib) fn destroy(&self) {
         let (cq, home) = {
             let mut inner = self.inner.lock();
             (inner.cq.take(), inner.home.clone())
@@ -159,7 +158,6 @@ impl Core {
         };
         // A CQ of an earlier generation is gone already, and its number may be another's.
         if home.is_current() {
-            events.forget_cq(cq.number());
             if let Some(eq) = home.device().comp_eq(self.vector) {
                 drop(eq.unsubscribe(cq.number()));
             }
@@ -182,7 +180,7 @@ impl Core {
 
     /// Is made anew on the device of a later generation, in the same memory. Its QPs stay void: what the old
     /// one held of them is forgotten, and flushed. Sleeps.
-    pub(super) fn renew(self: &Arc<Self>, home: &Home, events: &Events) -> Result {
+    pub(super) fn renew(self: &Arc<Self>, home: &Home) -> Result {
         let device = home.device();
         let eq = device.comp_eq(self.vector).ok_or(ENODEV)?;
         let eqn = eq.eq.number().ok_or(ENODEV)?;
@@ -204,11 +202,7 @@ impl Core {
         let cq = Cq::create(home.cmd(), &uar, eqn, &self.records, ring, moderation)?;
         let number = cq.number();
         // Before anybody can ask for an event.
-        let known = events
-            .remember_cq(number, self.notifier.clone())
-            .and_then(|()| eq.subscribe(number, self.clone()));
-        if let Err(error) = known {
-            events.forget_cq(number);
+        if let Err(error) = eq.subscribe(number, self.clone()) {
             cq.destroy(home.cmd());
             return Err(error);
         }
@@ -413,6 +407,10 @@ impl CqHandler for Core {
         self.events.fetch_add(1, Relaxed);
         self.armed.store(0, Relaxed);
         self.notifier.completion();
+    }
+
+    fn error(&self) {
+        self.notifier.error();
     }
 }
 

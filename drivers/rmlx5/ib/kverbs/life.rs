@@ -146,7 +146,7 @@ impl Lives {
             note(domain.renew(&home));
         }
         for cq in &state.cqs {
-            note(cq.renew(&home, events));
+            note(cq.renew(&home));
             // Whoever waits asks again: the old request went with the old CQ.
             cq.wake();
         }

@@ -81,11 +81,10 @@ pub(super) fn cq(data: &Data, new: &mut NewCq<'_, Verbs>) -> Result<Completions>
     let completions = Completions::of_kernel(data, home.clone(), vector, core.clone())?;
     let uar = device.uar()?;
     let moderation = Moderation::default();
-    let cq = Cq::create(&device.cmd, &uar, eqn, core.records(), ring, moderation)?;
+    let cq = Cq::create(home.cmd(), &uar, eqn, core.records(), ring, moderation)?;
     let number = cq.number();
     // From here on an error destroys it.
     completions.install(cq);
-    data.events.remember_cq(number, new.notifier())?;
     eq.subscribe(number, core.clone())?;
     data.lives.add(&home, core)?;
     new.set_entries((1u32 << log).saturating_sub(1));
@@ -219,8 +218,9 @@ pub(super) fn qp(data: &Data, new: &mut NewQp<'_, Verbs>) -> Result<Pair> {
     };
     let generation = home.generation();
     let blocks = send.map_or(0, |(log, _)| 1 << log);
+    let cmd = home.cmd().clone();
     let mut pair = Pair::of_kernel(data, home, kind, granted, blocks, new.signals_all())?;
-    let qp = UserQp::create(&device.cmd, config, QueueMemory::Own(memory.clone()))?;
+    let qp = UserQp::create(&cmd, config, QueueMemory::Own(memory.clone()))?;
     let number = qp.number();
     // From here on an error destroys it.
     pair.install(qp);

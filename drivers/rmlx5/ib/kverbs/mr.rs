@@ -79,7 +79,7 @@ pub(super) fn all(data: &Data, pd: Pd<'_, Domain>, access: Access) -> Result<(Re
             data.lives.remove_domain(successor);
         }
     }
-    let key = mr::Mr::create_all(&data.device.cmd, place.pd, permissions(access))?;
+    let key = mr::Mr::create_all(place.home.cmd(), place.pd, permissions(access))?;
     let number = key.key();
     Ok((Region::of_kernel(&place.home, access, key, None), number))
 }
@@ -99,13 +99,13 @@ pub(super) fn allocate(data: &Data, pd: Pd<'_, Domain>, pages: u32) -> Result<(R
         used: Atomic::new(0),
         most: pages,
     };
-    let free = || mr::Mr::create_free(&device.cmd, place.pd, pages);
+    let free = || mr::Mr::create_free(place.home.cmd(), place.pd, pages);
     let mut key = free()?;
     // In a later generation: what the domain's user posts as all memory must not name a region.
     if place.key.is_some() && key.key() >> KEY_BYTE == pd.local_dma_lkey() >> KEY_BYTE {
         let taken = core::mem::replace(&mut key, free()?);
         // It stands for nothing.
-        let _ = taken.destroy(&device.cmd);
+        let _ = taken.destroy(place.home.cmd());
     }
     let number = key.key();
     let region = Region::of_kernel(&place.home, Access::NONE, key, Some(list));

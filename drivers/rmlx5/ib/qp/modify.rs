@@ -377,18 +377,18 @@ pub(in crate::ib) fn modify(data: &Data, qp: Qp<'_, Pair>, change: &QpChange<'_>
     };
     match step {
         Move::Reset => {
-            hardware.reset(&data.device.cmd)?;
+            hardware.reset(pair.home.cmd())?;
             if let Some(queues) = &pair.queues {
                 queues.reset()?;
             }
         }
-        Move::Error => hardware.fail(&data.device.cmd)?,
+        Move::Error => hardware.fail(pair.home.cmd())?,
         Move::Step(transition) => {
             let optional = optional_of_change(change) & optional_of_step(transition, pair.kind);
             // Source: `__mlx5_ib_modify_qp` in ib/qp.c.
             let set = (transition == Transition::RstToInit).then(|| data.device.counter_set());
             let mut filled = Ok(());
-            hardware.transit(&data.device.cmd, transition, optional, |qpc| {
+            hardware.transit(pair.home.cmd(), transition, optional, |qpc| {
                 filled = fill(qpc, &pair, &caps, number, change, &next, set);
             })?;
             filled?;

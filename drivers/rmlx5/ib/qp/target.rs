@@ -50,7 +50,7 @@ pub(in crate::ib) fn create(data: &Data, new: &mut NewXrcTarget<'_, Verbs>) -> R
         user_index: (caps.cqe_version != 0).then_some(NO_USER_INDEX),
     };
     let inner = Inner::new()?;
-    let qp = UserQp::create(&data.device.cmd, config, QueueMemory::Nothing)?;
+    let qp = UserQp::create(home.cmd(), config, QueueMemory::Nothing)?;
     let number = qp.number();
     inner.lock().qp = Some(Hardware::Qp(qp));
     // From here on an error destroys it.

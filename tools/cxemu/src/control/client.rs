@@ -21,7 +21,8 @@ census                          living objects by kind, firmware pages
 dump [KIND [NUMBER]]            every object, one line each; e.g. dump qp 0x82
 trace [N]                       the last N commands
 bus                             memory maps, payload and read request in force
-inject FAULT [key=value]...     qp-context qpn=, health syndrome= [reset_request=true],
+inject FAULT [key=value]...     qp-context qpn=, cq-context cqn=,
+                                health syndrome= [reset_request=true],
                                 swallow-interrupt vector= [count=], swallow-command [opcode=]
                                 [count=], delay-command millis= [opcode=], fail-command status=
                                 [opcode=], spurious-command-event slots=, duplicate-command-event,

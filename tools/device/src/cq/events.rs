@@ -46,6 +46,17 @@ impl Hca {
         false
     }
 
+    /// A CQ cannot be written any more, as if its memory were gone. False when there is none.
+    pub fn lose_cq(&mut self, cqn: u32) -> bool {
+        let Some(cq) = self.cqs.get_mut(cqn) else {
+            return false;
+        };
+        if cq.lose() {
+            self.cq_failed(cqn, ACCESS_VIOLATION);
+        }
+        true
+    }
+
     fn cq_failed(&mut self, cqn: u32, syndrome: u8) {
         let mut data = [0; 28];
         data[..4].copy_from_slice(&cqn.to_be_bytes());

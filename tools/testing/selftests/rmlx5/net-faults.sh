@@ -76,6 +76,21 @@ test_send_with_an_error() {
 	is "$anew" 1 "new rings"
 }
 
+# The card gives up the CQ of a ring: nothing comes from it any more, only the error event tells.
+test_completions_given_up() {
+	for ring in rq sq; do
+		log_mark "given up $ring"
+		objects=$(stock_census)
+		host card 0 inject cq-context "cqn=$(cq_of $ring)"
+		within 20 made_anew "given up $ring"
+		within 20 net_carrier
+		within 20 ping -c 1 -W 1 $there
+		is "$(log_count "given up $ring" 'made anew')" 1 "new rings for $ring"
+		is "$(stock_census)" "$objects" "objects on the card"
+	done
+}
+made_anew() { [ "$(log_count "$1" 'made anew')" -ge 1 ]; }
+
 # A lie a packet for a while: no loop, no flood of lines, and an end.
 test_many_lies() {
 	log_mark many

@@ -25,8 +25,8 @@ card_and_driver() {
 	grep '^objects' "$DBG/$BDF/stats" | grep -v 'objects.\(page\|buffer\)'
 }
 
-# card_counter NAME: a counter of the card, or how often it had a command; card_commands: all commands.
-card_counter() { host card 0 counters | sed -n "s/^ *\"$1\": \([0-9]*\),\{0,1\}\$/\1/p"; }
+# card_counter NAME: a counter of the card, or how often it had a command (refused ones stand below); card_commands: all commands.
+card_counter() { host card 0 counters | sed -n "s/^ *\"$1\": \([0-9]*\),\{0,1\}\$/\1/p" | head -1; }
 card_commands() { host card 0 counters | sed -n '/"commands": {/,/}/s/.*: \([0-9]*\),\{0,1\}$/\1/p' | awk '{ n += $1 } END { print n }'; }
 
 # as_before: nothing is left of what the case made.
@@ -118,6 +118,35 @@ test_64_processes_killed() {
 	calm
 	as_before
 	works
+}
+
+# Slots of the command queue for anything but pages; with a QP 1 that a first reset has made, the next changes nothing.
+SLOTS=31
+all_sleep() { [ "$(grep -hc '^State:.D' /proc/$1/task/*/status | awk '{ n += $1 } END { print n }')" -ge "$2" ]; }
+
+# The card keeps all slots, and more requests wait for one. A reset ends all of them, and none reaches the card that comes
+# back: what it makes and destroys would be somebody else's.
+test_reset_while_requests_wait() {
+	echo 1 >"$DEV/reset"
+	within 60 stock_active
+	verbs_objects >/tmp/waiting
+	made=$(card_counter ALLOC_PD)
+	echo 1 >"$DEV/reset"
+	within 60 stock_active
+	own=$(($(card_counter ALLOC_PD) - made))
+	made=$(card_counter ALLOC_PD)
+	host card 0 inject swallow-command opcode=0x800 count=$SLOTS >/dev/null
+	python3 verbs-waiters.py "$(stock_ibdev)" $((SLOTS + 17)) >/tmp/waiters 2>&1 &
+	waiters=$!
+	within 60 all_sleep $waiters $((SLOTS + 17)) || fail "they do not wait: $(cat /tmp/waiters)"
+	echo 1 >"$DEV/reset"
+	wait $waiters || fail "the program ended early: $(cat /tmp/waiters)"
+	is "$(cat /tmp/waiters)" "$((SLOTS + 17)) EIO" "how requests ended"
+	within 60 stock_active
+	# What is swallowed is not counted.
+	is "$(($(card_counter ALLOC_PD) - made))" "$own" "domains made behind the reset"
+	left=$(verbs_objects | diff /tmp/waiting - || :)
+	[ -z "$left" ] || fail "left over: $left"
 }
 
 test_unbind_under_traffic() {
