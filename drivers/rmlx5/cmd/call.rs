@@ -75,7 +75,7 @@ impl Queue {
             return Err(Cause::Input(E2BIG));
         }
         let input = build(command)?;
-        let mut output = KVVec::from_elem(0u8, out_len(command), GFP_KERNEL)
+        let mut output = KVVec::<u8>::zeroed(out_len(command), GFP_KERNEL)
             .map_err(|_| Cause::Resources(ENOMEM))?;
         self.transact((generation, C::PAGES), &input, &mut output)?;
         let reply = Ref::<Reply>::new(&output).ok_or(Cause::Answer)?;
@@ -178,7 +178,7 @@ impl Queue {
 
     /// The block indexes of a chain.
     fn indexes(&self, chain: &Chain) -> Result<KVVec<u16>, Cause> {
-        let mut list = KVVec::from_elem(0u16, chain.blocks(), GFP_KERNEL)
+        let mut list = KVVec::<u16>::zeroed(chain.blocks(), GFP_KERNEL)
             .map_err(|_| Cause::Resources(ENOMEM))?;
         self.inner.lock().free.list(chain, &mut list);
         Ok(list)
@@ -393,7 +393,7 @@ impl Queue {
             return Err(Cause::Delivery(delivery));
         }
         let mut blocks =
-            KVVec::from_elem(0u16, list, GFP_KERNEL).map_err(|_| Cause::Resources(ENOMEM))?;
+            KVVec::<u16>::zeroed(list, GFP_KERNEL).map_err(|_| Cause::Resources(ENOMEM))?;
         {
             let mut guard = self.inner.lock();
             let inner = &mut *guard;
@@ -411,7 +411,7 @@ impl Queue {
 /// The bytes of a command.
 fn build<C: Command>(command: &C) -> Result<KVVec<u8>, Cause> {
     let mut bytes =
-        KVVec::from_elem(0u8, in_len(command), GFP_KERNEL).map_err(|_| Cause::Resources(ENOMEM))?;
+        KVVec::<u8>::zeroed(in_len(command), GFP_KERNEL).map_err(|_| Cause::Resources(ENOMEM))?;
     let mut header = Mut::<Header>::new(&mut bytes).ok_or(Cause::Input(EINVAL))?;
     header.set(field!(enable_hca_in, opcode), C::OPCODE.into());
     header.set(field!(enable_hca_in, op_mod), command.op_mod().into());

@@ -158,7 +158,7 @@ pub(super) struct Registers {
 impl Registers {
     /// `count` registers; `exclusive` of them serve one QP each.
     pub(super) fn new(count: usize, exclusive: usize) -> Result<Arc<Self>> {
-        let users = KVec::from_elem(0u32, count, GFP_KERNEL)?;
+        let users = KVec::<u32>::zeroed(count, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 users <- new_mutex!(users),

@@ -367,7 +367,7 @@ impl RxMode<'_> {
         // SAFETY: By construction the list is valid and does not change.
         let count = unsafe { bindings::hw_addr_list(list, core::ptr::null_mut(), 0) };
         // CAST: `usize` has 64 bits here.
-        let mut addresses = KVVec::from_elem([0; 6], count as usize, GFP_KERNEL)?;
+        let mut addresses = KVVec::<[u8; 6]>::zeroed(count as usize, GFP_KERNEL)?;
         // SAFETY: As above, and there is room for `count` addresses of six bytes.
         unsafe { bindings::hw_addr_list(list, addresses.as_mut_ptr().cast(), count) };
         Ok(addresses)

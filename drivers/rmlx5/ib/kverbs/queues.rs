@@ -220,7 +220,7 @@ impl Queues {
         let receive = match config.shape.receive {
             Some((log, stride)) => Some(ReceiveQueue {
                 window: window(log)?,
-                ids: KVVec::from_elem(0u64, 1 << log, GFP_KERNEL)?,
+                ids: KVVec::<u64>::zeroed(1 << log, GFP_KERNEL)?,
                 stride: 1 << stride,
             }),
             None => None,
@@ -523,8 +523,8 @@ impl Queues {
         // Those of this life, and those of an earlier one that nobody has polled.
         let mut flushed = KVVec::with_capacity(2 * sends, GFP_KERNEL)?;
         let (log, stride) = self.config.shape.receive.unwrap_or((0, 4));
-        let mut saved = KVVec::from_elem(0u8, 1 << (log + stride), GFP_KERNEL)?;
-        let mut ids = KVVec::from_elem(0u64, 1 << log, GFP_KERNEL)?;
+        let mut saved = KVVec::<u8>::zeroed(1 << (log + stride), GFP_KERNEL)?;
+        let mut ids = KVVec::<u64>::zeroed(1 << log, GFP_KERNEL)?;
         // Only here are both held.
         let mut receive = self.receive.lock();
         let mut send = self.send.lock();
