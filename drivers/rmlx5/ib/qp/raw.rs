@@ -81,23 +81,23 @@ impl RawQp {
     /// Moves the queues along with the QP. Only what ends or begins something concerns them: frames come
     /// from INIT on, and go from RTS on. Sleeps. `EINVAL` for a step that such a QP does not have.
     pub(super) fn step(&self, to: Move) -> Result {
-        let (receive, send) = match to {
-            Move::Reset => (Some(State::Reset), Some(State::Reset)),
-            Move::Error => (Some(State::Error), Some(State::Error)),
-            Move::Step(step) => match step {
-                Transition::RstToInit => (Some(State::Ready), Some(State::Reset)),
-                Transition::InitToInit | Transition::InitToRtr => (None, None),
-                Transition::RtrToRts | Transition::RtsToRts => (None, Some(State::Ready)),
-                Transition::SqErrToRts => return Err(EINVAL),
-            },
+        let receive = self.receive.as_ref().map(|(_, queue)| queue);
+        let send = self.send.as_ref().map(|(queue, _)| queue);
+        let go = |queue: Option<&Queue>, to| queue.map_or(Ok(()), |queue| queue.go(to));
+        // A queue in RST does nothing, so that the device has not stopped it.
+        let begin = |queue: Option<&Queue>| {
+            queue.map_or(Ok(()), |queue| queue.step(State::Reset, State::Ready))
         };
-        if let (Some((_, queue)), Some(to)) = (&self.receive, receive) {
-            queue.go(to)?;
+        let both = |to| go(receive, to).and_then(|()| go(send, to));
+        match to {
+            Move::Reset => both(State::Reset),
+            Move::Error => both(State::Error),
+            Move::Step(Transition::RstToInit) => begin(receive),
+            Move::Step(Transition::InitToInit | Transition::InitToRtr) => Ok(()),
+            Move::Step(Transition::RtrToRts) => begin(send),
+            Move::Step(Transition::RtsToRts) => go(send, State::Ready),
+            Move::Step(Transition::SqErrToRts) => Err(EINVAL),
         }
-        if let (Some((queue, _)), Some(to)) = (&self.send, send) {
-            queue.go(to)?;
-        }
-        Ok(())
     }
 
     /// The state of the QP, which was last moved to `known`: the device may have stopped a queue. Sleeps.
