@@ -16,7 +16,7 @@
 //! | [`rx`], [`layout`] | receive rings, and how frames lie in their memory |
 //! | [`slot`] | where the interface keeps the posting end of a transmit ring and counts, open or not |
 //! | [`channel`] | one completion vector's rings, polled together |
-//! | [`entrance`] | who gets a frame first: users' rules, then the interface |
+//! | [`entrance`], [`rules`], [`places`] | who gets a frame first: users' rules, then the interface |
 //! | [`rqt`], [`tir`], [`flow`], [`steering`], [`vlans`] | which packet comes to which ring |
 //! | [`sink`] | where a closed interface's tables lead to |
 //! | [`qos`], [`dcb`] | how the port treats priorities, and what `dcb` asks |
@@ -52,6 +52,7 @@ mod lanes;
 mod layout;
 mod netdev;
 mod pfcc;
+mod places;
 mod pmtu;
 mod ppcnt;
 mod q_counter;
@@ -59,6 +60,7 @@ mod qos;
 mod queue_stats;
 pub(crate) mod rq;
 pub(crate) mod rqt;
+mod rules;
 mod rx;
 mod selftest;
 mod sent;

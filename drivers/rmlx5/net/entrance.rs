@@ -6,8 +6,8 @@
 //! level 1 (root otherwise): the interface's, see [`super::steering`]
 //! ```
 //!
-//! The table of users is there while it has a rule. It has a band of places for each priority; of all rules that
-//! match, that in the lowest place takes the frame. Rules that say the same share an entry: each gets the frame.
+//! The table of users is there while it has a rule, see [`super::rules`]. It has a band of places for each priority; of
+//! all rules that match, that in the lowest place takes the frame.
 //!
 //! Source: `mlx5_ib_create_flow` in ib/fs.c. The namespaces of core/fs_core.c make the order: bypass before kernel.
 
@@ -25,13 +25,15 @@ use mlx5_hw::{
     ifc, //
 };
 
-use super::flow::{
-    self,
-    Destination,
-    Entry,
-    Group,
-    Headers,
-    Table, //
+pub(crate) use super::rules::Pattern;
+use super::{
+    flow::{
+        self,
+        Destination,
+        Table, //
+    },
+    places::LOG_BANDS,
+    rules::Rules, //
 };
 use crate::{
     caps::{
@@ -44,19 +46,8 @@ use crate::{
 
 /// Level of the table of users; the interface begins at the next one.
 const LEVEL: u8 = 0;
-/// log2 of the bands of the table.
-const LOG_BANDS: u8 = 5;
 /// log2 of the places of the table, if the card allows as many (`MLX5_FS_MAX_ENTRIES`).
 const LOG_PLACES: u8 = 16;
-
-/// What a rule is about: masks, values, and which band it is in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pattern {
-    /// Lower ones win; below 32.
-    pub(crate) band: u8,
-    pub(crate) mask: Headers,
-    pub(crate) values: Headers,
-}
 
 /// What the card can do for rules of users.
 #[derive(Clone, Copy)]
@@ -94,125 +85,11 @@ impl RuleCaps {
     }
 }
 
-/// Rules that say the same. The entry goes before its group.
-struct Shared {
-    entry: Entry,
-    group: Group,
-    pattern: Pattern,
-    /// Ids of the rules, and where each leads to.
-    rules: KVec<(u64, Destination)>,
-}
-
-impl Shared {
-    fn redirect(&self, to: &[Destination]) -> Result {
-        self.group.redirect(&self.entry, &self.pattern.values, to)
-    }
-
-    /// Where all rules lead to, that with id `without` aside.
-    fn destinations(&self, without: Option<u64>) -> Result<KVec<Destination>> {
-        let mut list = KVec::with_capacity(self.rules.len() + 1, GFP_KERNEL)?;
-        for (id, to) in self.rules.iter() {
-            if Some(*id) != without {
-                list.push(*to, GFP_KERNEL)?;
-            }
-        }
-        Ok(list)
-    }
-}
-
-/// The table of users. Entries go before it.
+/// The table of users, and what its card can do.
 struct Users {
-    /// Places of each band, from its first one on.
-    bands: KVec<KVVec<Option<Shared>>>,
-    table: Table,
+    rules: Rules,
     caps: RuleCaps,
     home: Home,
-}
-
-impl Users {
-    fn new(home: &Home, caps: RuleCaps) -> Result<Self> {
-        let mut bands = KVec::with_capacity(1 << LOG_BANDS, GFP_KERNEL)?;
-        for _ in 0..1 << LOG_BANDS {
-            bands.push(KVVec::new(), GFP_KERNEL)?;
-        }
-        Ok(Self {
-            bands,
-            table: Table::new(home, LEVEL, caps.log_places)?,
-            caps,
-            home: home.clone(),
-        })
-    }
-
-    fn is_empty(&self) -> bool {
-        self.bands
-            .iter()
-            .all(|band| band.iter().all(Option::is_none))
-    }
-
-    /// Adds a rule. Sleeps. `ENOSPC` when the band is full.
-    fn add(&mut self, pattern: &Pattern, id: u64, to: Destination) -> Result {
-        let room = self.caps.log_places.saturating_sub(LOG_BANDS);
-        let band = self
-            .bands
-            .get_mut(usize::from(pattern.band))
-            .ok_or(EINVAL)?;
-        if let Some(shared) = band
-            .iter_mut()
-            .flatten()
-            .find(|shared| shared.pattern == *pattern)
-        {
-            shared.rules.reserve(1, GFP_KERNEL)?;
-            let mut list = shared.destinations(None)?;
-            list.push(to, GFP_KERNEL)?;
-            shared.redirect(&list)?;
-            return Ok(shared.rules.push((id, to), GFP_KERNEL)?);
-        }
-        let at = match band.iter().position(Option::is_none) {
-            Some(at) => at,
-            None if band.len() < 1 << room => {
-                band.push(None, GFP_KERNEL)?;
-                band.len() - 1
-            }
-            None => return Err(ENOSPC),
-        };
-        // CAST: below 2^16.
-        let place = (u32::from(pattern.band) << room) + at as u32;
-        let group = self.table.group_of(place, place, &pattern.mask)?;
-        let mut rules = KVec::with_capacity(1, GFP_KERNEL)?;
-        rules.push((id, to), GFP_KERNEL)?;
-        let entry = group.entry_of(place, &pattern.values, &[to])?;
-        if let Some(slot) = band.get_mut(at) {
-            *slot = Some(Shared {
-                entry,
-                group,
-                pattern: *pattern,
-                rules,
-            });
-        }
-        Ok(())
-    }
-
-    /// Takes a rule away; its destination gets nothing through it any more. Sleeps.
-    fn remove(&mut self, band: u8, id: u64) {
-        let Some(band) = self.bands.get_mut(usize::from(band)) else {
-            return;
-        };
-        let has = |shared: &Shared| shared.rules.iter().any(|(other, _)| *other == id);
-        let Some(slot) = band.iter_mut().find(|slot| slot.as_ref().is_some_and(has)) else {
-            return;
-        };
-        let Some(shared) = slot.as_mut() else { return };
-        let others = shared.destinations(Some(id));
-        let stays = others.is_ok_and(|list| !list.is_empty() && shared.redirect(&list).is_ok());
-        match stays {
-            true => shared.rules.retain(|(other, _)| *other != id),
-            // The last one, or the card does not let go of one: nobody gets anything then.
-            false => *slot = None,
-        }
-        while matches!(band.last(), Some(None)) {
-            band.pop();
-        }
-    }
 }
 
 struct Inner {
@@ -248,17 +125,21 @@ impl Inner {
     /// The table of users, made if there is none.
     fn users(&mut self, home: &Home, caps: RuleCaps) -> Result<&mut Users> {
         if self.users.is_none() {
-            let users = Users::new(home, caps)?;
-            users.table.set_miss(self.interface())?;
-            users.table.make_root()?;
-            self.users = Some(users);
+            let rules = Rules::new(home, LEVEL, caps.log_places)?;
+            rules.table().set_miss(self.interface())?;
+            rules.table().make_root()?;
+            self.users = Some(Users {
+                rules,
+                caps,
+                home: home.clone(),
+            });
         }
         self.users.as_mut().ok_or(EINVAL)
     }
 
     /// Frames come to the interface at once when users have no rule any more.
     fn tidy(&mut self) {
-        let Some(users) = self.users.as_ref().filter(|users| users.is_empty()) else {
+        let Some(users) = self.users.as_ref().filter(|users| users.rules.is_empty()) else {
             return;
         };
         let led = match self.interface() {
@@ -299,7 +180,7 @@ impl Entrance {
     pub(super) fn lead(self: &Arc<Self>, home: &Home, table: &Table) -> Result<Door> {
         let mut inner = self.inner.lock();
         match inner.users.as_ref().filter(|users| users.home.is_current()) {
-            Some(users) => users.table.set_miss(Some(table.number()))?,
+            Some(users) => users.rules.table().set_miss(Some(table.number()))?,
             None => table.make_root()?,
         }
         inner.interface = Some((table.number(), home.clone()));
@@ -325,7 +206,7 @@ impl Entrance {
         let pattern = pattern(&caps)?;
         let added = inner
             .users(home, caps)
-            .and_then(|users| users.add(&pattern, id, Destination::Tir(tir)));
+            .and_then(|users| users.rules.add(&pattern, id, Destination::Tir(tir)));
         // There may be a table without a rule now.
         inner.tidy();
         added?;
@@ -359,7 +240,7 @@ impl Drop for Door {
         }
         if let Some(users) = inner.users.as_ref().filter(|users| users.home.is_current()) {
             // An answer is not needed: the card keeps a table that it still needs, and says so.
-            let _ = users.table.set_miss(None);
+            let _ = users.rules.table().set_miss(None);
         }
     }
 }
@@ -380,7 +261,7 @@ impl Drop for Rule {
         }
         let mut inner = self.entrance.inner.lock();
         if let Some(users) = inner.users.as_mut() {
-            users.remove(self.band, self.id);
+            users.rules.remove(self.band, self.id);
         }
         inner.tidy();
     }

@@ -131,21 +131,30 @@ impl Headers {
 
     /// Whether it has no bit that `mask` does not have.
     pub(crate) fn is_within(&self, mask: &Self) -> bool {
-        let bytes = |headers: &Self| Iterator::chain(headers.outer.into_iter(), headers.misc);
-        bytes(self)
-            .zip(bytes(mask))
-            .all(|(value, mask)| value & !mask == 0)
+        let within = |bytes: &[u8], mask: &[u8]| {
+            let mut pairs = words(bytes).zip(words(mask));
+            pairs.all(|(value, mask)| value & !mask == 0)
+        };
+        within(&self.outer, &mask.outer) && within(&self.misc, &mask.misc)
     }
 
     /// Which parts a mask looks at, as `match_criteria_enable` says it.
     fn criteria(&self) -> u32 {
-        let part = |bytes: &[u8], bit| match bytes.iter().any(|byte| *byte != 0) {
+        let part = |bytes: &[u8], bit| match words(bytes).any(|word| word != 0) {
             true => bit,
             false => 0,
         };
         part(&self.outer, raw::MLX5_MATCH_OUTER_HEADERS)
             | part(&self.misc, raw::MLX5_MATCH_MISC_PARAMETERS)
     }
+}
+
+const _: () = assert!(OUTER % 8 == 0 && MISC % 8 == 0, "whole words");
+
+/// The words of a part: a card's order of bytes does not matter for bits that are there or not.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let words = bytes.chunks_exact(8).filter_map(|word| word.first_chunk());
+    words.map(|word| u64::from_ne_bytes(*word))
 }
 
 /// Where an entry sends its packets.

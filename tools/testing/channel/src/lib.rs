@@ -73,6 +73,8 @@ pub(crate) mod channel {
 pub(crate) mod net {
     #[path = "../../../../drivers/rmlx5/net/cqe.rs"]
     pub(crate) mod cqe;
+    #[path = "../../../../drivers/rmlx5/net/places.rs"]
+    pub(crate) mod places;
     #[path = "../../../../drivers/rmlx5/net/wqe.rs"]
     pub(crate) mod wqe;
 }

@@ -13,6 +13,7 @@ mod letter;
 mod options;
 mod patience;
 mod pattern;
+mod places;
 mod speed;
 mod table;
 mod wq;
