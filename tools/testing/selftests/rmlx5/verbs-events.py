@@ -14,7 +14,6 @@ from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPCap, QPInitAttr
-from pyverbs.wr import SGE, SendWR
 import pyverbs.enums as e
 
 import verbs_rc
@@ -45,16 +44,7 @@ def new_qp(cq):
 def events(what):
     for at, qp in qps.items():
         cq = cqs[at]
-        cq.req_notify()
-        write = SendWR(opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[SGE(mr.buf, 8, mr.lkey)])
-        write.set_wr_rdma(mr.rkey, mr.buf + 64)
-        qp.post_send(write)
-        # An exception when it is another's.
-        channel.get_cq_event(cq)
-        cq.ack_events(1)
-        count, done = cq.poll(1)
-        if count != 1 or done[0].status != e.IBV_WC_SUCCESS:
-            sys.exit(f"{what}: CQ {at}: {count} completions: {done}")
+        verbs_rc.write_by_event(qp, mr, cq, channel, f"{what}: CQ {at}")
 
 
 cqs = [new_cq(at) for at in range(MANY)]

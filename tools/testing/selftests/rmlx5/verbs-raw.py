@@ -18,20 +18,20 @@ from pyverbs.flow import Flow, FlowAttr
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
-from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.spec import EthSpec, Ipv4ExtSpec, Ipv6Spec, TcpUdpSpec
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
-from pyverbs.wq import WQ, RwqIndTable, RwqIndTableInitAttr, RxHashConf, WQAttr, WQInitAttr
+from pyverbs.wq import WQAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 import pyverbs.enums as e
+
+import verbs_wq
+from verbs_wq import KEY, TCP, UDP, V4, V6
 
 GROUP = "01:50:56:19:20:a7"
 # Free for experiments.
 ETHERTYPE = 0x88B5
 LENGTH = 60
-# IBV_RX_HASH_*
-V4, V6, TCP, UDP = 1, 4, 16, 64
-KEY = list(range(40))
 
 
 class Side:
@@ -75,19 +75,13 @@ class Side:
                 raise SystemExit("no completion")
 
     def wq(self, **attributes):
-        return WQ(self.context, WQInitAttr(**{"wq_context": None, "wq_pd": self.pd, "wq_cq": self.cq, "wq_type": e.IBV_WQT_RQ,
-                                              "max_wr": 8, "max_sge": 1, "comp_mask": 0, "create_flags": 0, **attributes}))
+        return verbs_wq.new(self.context, self.pd, self.cq, **attributes)
 
-    def hashing(self, table, fields=V4, function=e.IBV_RX_HASH_FUNC_TOEPLITZ, key=KEY):
-        mask = (e.IBV_QP_INIT_ATTR_CREATE_FLAGS | e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_RX_HASH | e.IBV_QP_INIT_ATTR_IND_TABLE)
-        conf = RxHashConf(rx_hash_function=function, rx_hash_key_len=len(key), rx_hash_key=key, rx_hash_fields_mask=fields)
-        return QPEx(self.context, QPInitAttrEx(qp_type=e.IBV_QPT_RAW_PACKET, comp_mask=mask, pd=self.pd, hash_conf=conf, ind_table=table))
+    def hashing(self, table, **how):
+        return verbs_wq.hashing(self.context, self.pd, table, **how)
 
     def table(self):
-        wqs = [self.wq(), self.wq()]
-        for wq in wqs:
-            wq.modify(WQAttr(attr_mask=e.IBV_WQ_ATTR_STATE, wq_state=e.IBV_WQS_RDY))
-        return RwqIndTable(self.context, RwqIndTableInitAttr(1, wqs))
+        return verbs_wq.table(self.context, [verbs_wq.ready(self.wq()) for _ in range(2)])
 
 
 def refusals(device):
