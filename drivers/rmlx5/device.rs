@@ -53,6 +53,7 @@ use crate::{
         Counted,
         Kind, //
     },
+    clock::Clock,
     cmd::{
         queue::Verdict,
         room::Object,
@@ -112,6 +113,8 @@ pub(crate) struct Device {
     eqs: SetOnce<Eqs>,
     /// Polls the firmware's health.
     pub(crate) health: Health,
+    /// Time stamps of the card, in nanoseconds.
+    pub(crate) clock: Clock,
     /// Answers page requests.
     worker: Arc<Worker>,
     requests: Arc<Requests>,
@@ -175,10 +178,12 @@ impl Device {
         events.listen(counters.clone())?;
         let debugfs = dirs::directory(pdev.name())?;
         let health = Health::new(&queue, pdev, iseg.clone())?;
+        let clock = Clock::new(&queue, iseg.clone())?;
         Arc::pin_init(
             try_pin_init!(Self {
                 eqs: SetOnce::new(),
                 health,
+                clock,
                 worker,
                 requests,
                 events,
@@ -233,6 +238,7 @@ impl Device {
         }
         self.eqs.as_ref().ok_or(EINVAL)?.create(&self.cmd, &uar)?;
         self.worker.open(self.clone());
+        self.clock.begin(caps.clock_khz);
         Ok(())
     }
 
@@ -244,6 +250,7 @@ impl Device {
             eqs.stop();
         }
         self.cmd.use_polling();
+        self.clock.stop();
         self.worker.close();
         self.progress(Progress::Nothing);
     }
@@ -251,6 +258,7 @@ impl Device {
     /// Ends the generation in order, as far as the device helps. Afterwards the device does not
     /// master the bus any more, whatever it thinks.
     pub(crate) fn shut(&self) {
+        self.clock.stop();
         self.worker.close();
         if let Some(eqs) = self.eqs.as_ref() {
             eqs.destroy(&self.cmd);

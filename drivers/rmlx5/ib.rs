@@ -102,6 +102,8 @@ use crate::{
     xrc::Anchors, //
 };
 
+/// The port: one PCI function has one.
+const PORT: u32 = 1;
 /// OUI of the maker, as the C driver reports it. Source: QUERY_ADAPTER `ieee_vendor_id`.
 const VENDOR: u32 = 0x02c9;
 /// Bytes of a send WQE that count for scatter entries. Source: `mlx5_ib_query_device` in ib/main.c.
@@ -127,6 +129,9 @@ const XRC: u64 = 1 << 20;
 const CAP_REGISTRATION: u64 = 1 << 21;
 /// Most bytes that the length of a scatter entry can say (0 means it). Source: `mlx5_wqe_data_seg`.
 const DATA_SEGMENT_BYTES: u64 = 1 << 31;
+
+/// Bits of a time stamp. Source: `mlx5_ib_query_device` in ib/main.c.
+const STAMP_MASK: u64 = u64::MAX >> 1;
 
 /// The limits in force, as sysfs and verbs show them.
 pub(crate) struct Limits {
@@ -359,6 +364,10 @@ impl Driver for Verbs {
                 .min(i32::MAX as u32),
             max_pkeys: 1,
             hca_core_clock: caps.clock_khz.into(),
+            timestamp_mask: match caps.clock_khz {
+                0 => 0,
+                _ => STAMP_MASK,
+            },
             ..DeviceAttributes::default()
         })
     }
@@ -492,10 +501,10 @@ impl Face {
         let vectors = device.eqs().map_or(1, |eqs| eqs.completions().len());
         let config = Config {
             node_guid: identity.node_guid.to_be_bytes(),
-            ports: 1,
+            ports: PORT,
             gid_table_len: caps.gid_table_len(),
             gid_kinds: GidKinds {
-                v1: caps.roce_v1(),
+                v1: caps.roce_v1() && crate::roce_v1(),
                 v2: true,
             },
             // CAST: at most 2048.

@@ -30,6 +30,9 @@ const LEN: usize = 0x2010;
 /// Offset of the health buffer.
 const HEALTH: usize = offset_of!(mlx5_init_seg, health);
 
+/// Bytes of a page that is mapped for users.
+const PAGE: u64 = 4096;
+
 /// Command interface revision this driver speaks. Source: `mlx5_cmd_enable` in core/cmd.c.
 const CMDIF_REV: u16 = 5;
 
@@ -195,6 +198,24 @@ impl Iseg {
             // CAST: three bits.
             other => NicState::Other(other as u8),
         }
+    }
+
+    /// Where the page with the clock is in BAR0.
+    pub(crate) const TIMER_PAGE: u64 = Self::TIMER - Self::TIMER_IN_PAGE;
+    /// Where the clock is in that page.
+    pub(crate) const TIMER_IN_PAGE: u64 = Self::TIMER % PAGE;
+    // CAST: a small number.
+    const TIMER: u64 = offset_of!(mlx5_init_seg, internal_timer_h) as u64;
+
+    /// Reads the free running clock, in cycles. `None` when the device is gone.
+    pub(crate) fn internal_timer(&self) -> Option<u64> {
+        let high = || self.get::<{ offset_of!(mlx5_init_seg, internal_timer_h) }>();
+        let low = || self.get::<{ offset_of!(mlx5_init_seg, internal_timer_l) }>();
+        let (before, first, after) = (high(), low(), high());
+        // The lower half ran around in between. It does not do so twice in a row.
+        let low = if before == after { first } else { low() };
+        let cycles = u64::from(after) << 32 | u64::from(low);
+        (cycles != u64::MAX).then_some(cycles)
     }
 
     /// Reads the health buffer and counter: four registers.

@@ -6,7 +6,7 @@
 //! | layer | modules |
 //! |---|---|
 //! | everywhere | [`census`], [`dirs`], [`limit`] |
-//! | device access | [`iseg`], [`cmd`], [`caps`], [`pages`], [`uar`], [`doorbell`], [`buf`] |
+//! | device access | [`iseg`], [`clock`], [`cmd`], [`caps`], [`pages`], [`uar`], [`doorbell`], [`buf`] |
 //! | events | [`event`], [`eq`], [`irq`] |
 //! | objects | [`record`], [`wq`], [`pd`], [`mr`], [`cq`], [`qp`], [`srq`], [`wc`], [`port`] |
 //! | life of a device | [`boot`], [`health`], [`recovery`], [`device`], [`worker`] |
@@ -44,6 +44,7 @@ mod buf;
 mod caps;
 mod census;
 mod channel;
+mod clock;
 mod cmd;
 mod congestion;
 mod cq;
@@ -131,6 +132,11 @@ fn blue_flame() -> bool {
     module_parameters::blue_flame.value() != 0
 }
 
+/// Whether addresses become GIDs of RoCE version 1 too, where the card has that.
+fn roce_v1() -> bool {
+    module_parameters::roce_v1.value() != 0
+}
+
 /// Completion vectors at most; 0 for one per CPU.
 fn comp_vectors() -> u32 {
     module_parameters::comp_vectors.value()
@@ -166,6 +172,10 @@ module! {
         blue_flame: u32 {
             default: 1,
             description: "Write WQEs to BlueFlame registers where write combining works (0: never)",
+        },
+        roce_v1: u32 {
+            default: 0,
+            description: "GIDs of RoCE version 1 beside those of version 2, where the card has it (0: none)",
         },
     },
 }

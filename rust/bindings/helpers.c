@@ -862,7 +862,34 @@ int rmlx5_helper_rdma_map_io_page(struct ib_ucontext *context,
 	return rdma_user_mmap_io(context, vma, pfn, PAGE_SIZE, prot, entry);
 }
 
+/* Memory that processes map: a page of zeros, and one page of it in an address space. */
+
+void *rmlx5_helper_user_page(void)
+{
+	return (void *)get_zeroed_page(GFP_KERNEL);
+}
+
+int rmlx5_helper_vm_insert_user_page(struct vm_area_struct *vma, void *page)
+{
+	return vm_insert_page(vma, vma->vm_start, virt_to_page(page));
+}
+
 /* rdma/uverbs_ioctl.h */
+
+/* Copies an attribute that user space sent, which has at most size bytes. */
+int rmlx5_helper_uverbs_copy_in(void *to,
+				const struct uverbs_attr_bundle *attrs,
+				size_t id, size_t size)
+{
+	return _uverbs_copy_from(to, attrs, id, size);
+}
+
+/* The context of the file that a method was called on, or an error. */
+struct ib_ucontext *
+rmlx5_helper_uverbs_context(const struct uverbs_attr_bundle *attrs)
+{
+	return ib_uverbs_get_ucontext(attrs);
+}
 
 struct uverbs_attr_bundle *rmlx5_helper_udata_bundle(struct ib_udata *udata)
 {

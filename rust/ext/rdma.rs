@@ -27,6 +27,7 @@
 pub mod access;
 pub mod ah;
 pub mod attr;
+pub mod clock;
 pub mod counter;
 pub mod cq;
 pub mod details;
@@ -54,6 +55,7 @@ pub mod xrcd;
 pub use access::Access;
 pub use ah::{source_port, AddressVector, PathReport};
 pub use attr::{DeviceAttributes, Mtu, PortAttributes, PortSpeed, PortState, PortWidth};
+pub use clock::{ClockInfo, ClockPage};
 pub use counter::{CounterName, CounterSet};
 pub use cq::{Cq, NewCq};
 pub use details::Details;
@@ -63,7 +65,7 @@ pub use flow::{
     EthernetFields, Filter, FlowKind, FlowSpec, Ipv4Fields, Ipv6Fields, NewFlow, PortFields,
 };
 pub use gid::{Gid, GidKind, GidKinds};
-pub use ioctl::{Attribute, Call, ContextAnswer, Definition, PageMethods, PdMethod};
+pub use ioctl::{Attribute, Call, ContextAnswer, Definition, DeviceMethod, PageMethods, PdMethod};
 pub use kverbs::KernelVerbs;
 pub use mmap::{Cache, Vma};
 pub use mr::{Mr, NewMr, Reregister};

@@ -15,6 +15,13 @@ pub fn now_ns() -> u64 {
     unsafe { bindings::ktime_get_ns() }
 }
 
+/// Nanoseconds since 1970 on the wall clock. Callable in any context but NMIs.
+pub fn wall_ns() -> u64 {
+    // SAFETY: As above.
+    // CAST: never negative.
+    unsafe { bindings::ktime_get_real() as u64 }
+}
+
 /// `delta` in jiffies, rounded up; negative becomes zero, more than 49 days becomes 49 days.
 pub(crate) fn jiffies_of(delta: Delta) -> Jiffies {
     let millis = u32::try_from(delta.as_millis_ceil().max(0)).unwrap_or(u32::MAX);

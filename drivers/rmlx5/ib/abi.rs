@@ -11,7 +11,10 @@ use mlx5_hw::{
     wire::Member, //
 };
 
-use crate::caps::Caps;
+use crate::{
+    caps::Caps,
+    iseg::Iseg, //
+};
 
 /// Bytes of a cache line, for the layout of queues.
 const CACHE_LINE: u32 = 64;
@@ -23,6 +26,10 @@ const MAX_REGISTERS: u32 = 512;
 pub(super) const REGISTERS_PER_PAGE: u32 = 2;
 /// Registers that a UAR page has room for, as libmlx5 counts them. Source: `MLX5_BFREGS_PER_UAR`.
 const PLACES_PER_PAGE: u32 = 4;
+
+/// The version of [`Mapping::ClockInfo`] that there is.
+// CAST: 0.
+const CLOCK_INFO_V1: usize = raw::MLX5_IB_CLOCK_INFO_V1 as usize;
 
 /// Reads a member of a request, in host order. A member outside of the bytes reads as 0.
 fn get<S>(bytes: &[u8], member: Member<S>) -> u64 {
@@ -39,8 +46,8 @@ fn get<S>(bytes: &[u8], member: Member<S>) -> u64 {
 fn put<S>(bytes: &mut [u8], member: Member<S>, value: u32) -> Result {
     let range = member.offset()..member.offset() + member.width();
     let place = bytes.get_mut(range).ok_or(EINVAL)?;
-    let value = value.to_ne_bytes();
-    // Members are 32, 16 or 8 bits wide; the machine is little endian.
+    let value = u64::from(value).to_ne_bytes();
+    // Members are at most 64 bits wide; the machine is little endian.
     place.copy_from_slice(value.get(..place.len()).ok_or(EINVAL)?);
     Ok(())
 }
@@ -149,6 +156,15 @@ pub(super) fn answer_context(
     // A UAR page is 4 KiB.
     put(member!(log_uar_size), 12)?;
     put(member!(num_uars_per_page), 1)?;
+    if caps.clock_khz != 0 {
+        put(member!(clock_info_versions), 1 << CLOCK_INFO_V1)?;
+        put(
+            member!(comp_mask),
+            raw::MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET,
+        )?;
+        // CAST: the place in a page.
+        put(member!(hca_core_clock_offset), Iseg::TIMER_IN_PAGE as u32)?;
+    }
     Ok(bytes)
 }
 
@@ -162,11 +178,16 @@ pub(super) const fn place_of_register(register: u32) -> u32 {
 pub(super) enum Mapping {
     /// UAR page of a context, by its place; the flag says that writes may be combined.
     Uar(usize, bool),
+    /// The page of BAR0 with the clock.
+    CoreClock,
+    /// What makes nanoseconds of it.
+    ClockInfo,
 }
 
 impl Mapping {
     /// From the page offset of `mmap`: the command in bits 15:8, the index in bits 7:0. Source:
-    /// `MLX5_IB_MMAP_CMD_SHIFT` in ib/mlx5_ib.h.
+    /// `MLX5_IB_MMAP_CMD_SHIFT` in ib/mlx5_ib.h. `EOPNOTSUPP` for another version of [`Mapping::ClockInfo`], `EINVAL` for
+    /// what is not known.
     pub(super) fn parse(offset: usize) -> Result<Self> {
         let index = offset & 0xff;
         match u32::try_from(offset >> 8).map_err(|_| EINVAL)? {
@@ -174,6 +195,11 @@ impl Mapping {
                 Ok(Self::Uar(index, true))
             }
             raw::MLX5_IB_MMAP_NC_PAGE => Ok(Self::Uar(index, false)),
+            raw::MLX5_IB_MMAP_CORE_CLOCK if index == 0 => Ok(Self::CoreClock),
+            raw::MLX5_IB_MMAP_CLOCK_INFO => match index {
+                CLOCK_INFO_V1 => Ok(Self::ClockInfo),
+                _ => Err(EOPNOTSUPP),
+            },
             _ => Err(EINVAL),
         }
     }

@@ -46,6 +46,7 @@ use crate::{
         PAGE, //
     },
     home::Home,
+    iseg::Iseg,
     net::base::TransportDomain, //
 };
 
@@ -157,7 +158,7 @@ pub(super) fn buffer(
 }
 
 /// Maps a doorbell page: one that the process has asked for, by the offset that it was told, or one that came with the
-/// context.
+/// context. Or the clock, to be read.
 pub(super) fn map(data: &Data, vma: Vma<'_, Verbs>) -> Result {
     let context = vma.context().payload();
     context.home()?;
@@ -165,7 +166,14 @@ pub(super) fn map(data: &Data, vma: Vma<'_, Verbs>) -> Result {
     if let Some(asked) = vma.page() {
         return vma.map_page(bar, asked.page().offset(), asked.cache(), Some(asked));
     }
-    let Mapping::Uar(place, combining) = Mapping::parse(vma.page_offset())?;
+    let (place, combining) = match Mapping::parse(vma.page_offset())? {
+        Mapping::Uar(place, combining) => (place, combining),
+        Mapping::CoreClock | Mapping::ClockInfo if data.device.caps()?.clock_khz == 0 => {
+            return Err(EOPNOTSUPP)
+        }
+        Mapping::CoreClock => return vma.map_page_to_read(bar, Iseg::TIMER_PAGE),
+        Mapping::ClockInfo => return data.device.clock.map(vma),
+    };
     let offset = context.pages.at(place)?.offset();
     let cache = if combining {
         Cache::WriteCombining

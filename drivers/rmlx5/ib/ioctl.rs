@@ -10,6 +10,7 @@ use kernel_ext::rdma::{
     Context,
     ContextAnswer,
     Definition,
+    DeviceMethod,
     PageMethods,
     Pd,
     PdMethod,
@@ -25,13 +26,15 @@ use super::{
     doorbell::AskedPage,
     Data,
     Domain,
-    Verbs, //
+    Verbs,
+    PORT, //
 };
 
 /// Everything here.
 pub(super) const DEFINITIONS: &[Definition<Verbs>] = &[
     Definition::query_context::<ContextAgain>(),
     Definition::pd_method::<QueryPd>(),
+    Definition::device_method::<QueryPort>(),
     Definition::pages::<Uar>(),
     Definition::END,
 ];
@@ -78,6 +81,36 @@ impl PdMethod<Verbs> for QueryPd {
 
     fn call(_data: &Data, pd: Pd<'_, Domain>, call: &mut Call<'_>) -> Result {
         call.answer(Self::NUMBER, &pd.payload().number()?)
+    }
+}
+
+/// QUERY_PORT: what switches know a port by.
+struct QueryPort;
+
+impl QueryPort {
+    const PORT: u16 = raw::MLX5_IB_ATTR_QUERY_PORT_PORT_NUM as u16;
+    const ANSWER: u16 = raw::MLX5_IB_ATTR_QUERY_PORT as u16;
+    const LENGTH: usize = size_of::<raw::mlx5_ib_uapi_query_port>();
+}
+
+impl DeviceMethod<Verbs> for QueryPort {
+    const METHOD: u16 = raw::MLX5_IB_METHOD_QUERY_PORT as u16;
+    const FIRST: Attribute = Attribute::value::<u32>(Self::PORT);
+    const REST: &'static [Attribute] =
+        &[Attribute::answer_in_part::<raw::mlx5_ib_uapi_query_port>(
+            Self::ANSWER,
+            Self::LENGTH,
+        )];
+
+    /// `EINVAL` for a port that there is not, `EIO` for a context of an earlier generation. The answer has a flag for each
+    /// member that means something, and nothing does on a card that is no switch of the host's: the driver does not make
+    /// it one. Source: ib/std_types.c.
+    fn call(_data: &Data, context: Context<'_, UserContext>, call: &mut Call<'_>) -> Result {
+        if call.read::<u32>(Self::PORT)? != PORT {
+            return Err(EINVAL);
+        }
+        context.payload().home()?;
+        call.answer_in_part(Self::ANSWER, &[0; Self::LENGTH])
     }
 }
 

@@ -13,9 +13,9 @@ use core::{marker::PhantomData, ptr};
 
 use kernel::{error::to_result, prelude::*};
 use rmlx5_bindings as bindings;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use self::tree::{Asked, OnPd, Paged};
+use self::tree::{Asked, OnDevice, OnPd, Paged};
 use super::{
     object::{Context, Pd},
     page::Place,
@@ -29,8 +29,14 @@ pub struct Attribute(bindings::uverbs_attr_def);
 impl Attribute {
     /// A number, [`Call::number`].
     pub const fn number(id: u16) -> Self {
-        // CAST: eight.
-        let length = size_of::<u64>() as u16;
+        Self::value::<u64>(id)
+    }
+
+    /// A `T`, no more and no less: [`Call::read`].
+    pub const fn value<T>(id: u16) -> Self {
+        assert!(size_of::<T>() <= u16::MAX as usize);
+        // CAST: checked above.
+        let length = size_of::<T>() as u16;
         let kind = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_IN;
         Self::data(id, kind, length, length, false)
     }
@@ -156,6 +162,11 @@ impl<D: UserVerbs> Definition<D> {
         Self::tree(Asked::<A>::TREE)
     }
 
+    /// A method for the device.
+    pub const fn device_method<M: DeviceMethod<D>>() -> Self {
+        Self::tree(OnDevice::<D, M>::TREE)
+    }
+
     /// A method for protection domains.
     pub const fn pd_method<M: PdMethod<D>>() -> Self {
         Self::tree(OnPd::<D, M>::TREE)
@@ -171,6 +182,19 @@ impl<D: UserVerbs> Definition<D> {
 pub trait ContextAnswer: 'static {
     /// The attribute.
     const ATTRIBUTE: Attribute;
+}
+
+/// A method for the device, by any of its contexts.
+pub trait DeviceMethod<D: UserVerbs>: 'static {
+    /// Its number, in the part of the numbers that is for drivers.
+    const METHOD: u16;
+    /// The first attribute.
+    const FIRST: Attribute;
+    /// What else there is, at most 7.
+    const REST: &'static [Attribute];
+
+    /// Does it. Sleeps.
+    fn call(data: &D::Data, context: Context<'_, D::Context>, call: &mut Call<'_>) -> Result;
 }
 
 /// A method for protection domains.
@@ -246,6 +270,21 @@ impl Call<'_> {
             )
         })?;
         Ok(u32::try_from(number)?)
+    }
+
+    /// The value that user space sent.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` without such an attribute, `EINVAL` for a longer one, `EFAULT` when the memory is not there.
+    pub fn read<T: FromBytes + IntoBytes>(&self, id: u16) -> Result<T> {
+        let mut value = T::new_zeroed();
+        let bytes = value.as_mut_bytes();
+        // SAFETY: By the type invariant; the function writes so many bytes at most.
+        to_result(unsafe {
+            bindings::uverbs_copy_in(bytes.as_mut_ptr().cast(), self.0, id.into(), bytes.len())
+        })?;
+        Ok(value)
     }
 
     /// Sends an answer.

@@ -3,10 +3,15 @@
 
 use core::{marker::PhantomData, ptr};
 
-use kernel::{error::to_result, page::PAGE_SIZE, prelude::*};
+use kernel::{
+    error::to_result,
+    mm::virt::{flags, VmaNew},
+    page::PAGE_SIZE,
+    prelude::*,
+};
 use rmlx5_bindings as bindings;
 
-use super::{device::Driver, object::Context, page::PageRef};
+use super::{clock::ClockPage, device::Driver, object::Context, page::PageRef};
 use crate::pci::Bar;
 
 /// How the CPU accesses mapped device memory.
@@ -71,6 +76,48 @@ impl<'a, D: Driver> Vma<'a, D> {
         // SAFETY: By the type invariant the context is valid for `'a`; all pages of this driver's contexts are made by
         // this crate for `D`.
         unsafe { PageRef::find(self.context.as_raw(), self.page_offset()) }
+    }
+
+    /// Makes sure that user space only ever reads. `EPERM` when it wants to write or execute.
+    fn only_read(&self) -> Result {
+        // SAFETY: By the type invariant the range is being set up.
+        let new = unsafe { VmaNew::from_raw(self.vma) };
+        if new.writable() || new.executable() {
+            return Err(EPERM);
+        }
+        new.try_clear_maywrite()?;
+        new.try_clear_mayexec()
+    }
+
+    /// Maps the page of `bar` that starts at `offset`, shared, to be read and nothing else. The core takes it away when the
+    /// device goes away; zeros are read then.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Vma::map_page`], and `EPERM` when user space wants to write.
+    pub fn map_page_to_read(self, bar: &Bar, offset: u64) -> Result {
+        if self.len() != PAGE_SIZE {
+            return Err(EINVAL);
+        }
+        self.only_read()?;
+        self.map_page(bar, offset, Cache::Uncached, None)
+    }
+
+    /// Maps the page of a clock, shared, to be read. It stays when the device goes away.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` unless the range is one shared page, `EPERM` when user space wants to write or execute it, `ENOMEM`.
+    pub fn map_clock(self, page: &ClockPage) -> Result {
+        // SAFETY: By the type invariant the range is being set up.
+        let shared = unsafe { VmaNew::from_raw(self.vma) }.flags() & flags::SHARED != 0;
+        if self.len() != PAGE_SIZE || !shared {
+            return Err(EINVAL);
+        }
+        self.only_read()?;
+        // SAFETY: By the type invariant this is inside an mmap call, for one page. The mapping takes a reference to the
+        // page, and cannot write.
+        to_result(unsafe { bindings::vm_insert_user_page(self.vma, page.as_raw()) })
     }
 
     /// Maps the page of `bar` that starts at `offset`, shared, with the access user space asked for.

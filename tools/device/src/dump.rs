@@ -58,7 +58,8 @@ impl Hca {
         lines.extend(self.roce.iter().map(|(index, entry)| {
             let address = std::net::Ipv6Addr::from(entry.address);
             let mac = crate::vport::mac_text(&entry.mac);
-            let version = entry.version;
+            // The table counts from 0: version 1 is 0, version 2 is 2.
+            let version = entry.version.max(1);
             let vlan = entry.vlan.map_or(String::new(), |id| format!(" VLAN {id}"));
             format!("RoCE address {index}: {address} MAC {mac} v{version}{vlan}")
         }));

@@ -118,8 +118,8 @@ pub fn read(hca: &Hca, offset: u64) -> u32 {
     }
 }
 
-/// Ticks of the free running clock, at the frequency that the capabilities state.
-fn internal_timer(hca: &Hca) -> u64 {
+/// Ticks of the free running clock, at the frequency that the capabilities state. Completions have them as time stamps.
+pub(crate) fn internal_timer(hca: &Hca) -> u64 {
     let khz = hca.caps.get(field!(cmd_hca_cap, device_frequency_khz));
     // CAST: 64 bits of ticks last for centuries.
     (hca.env.now().as_nanos() * u128::from(khz) / 1_000_000) as u64

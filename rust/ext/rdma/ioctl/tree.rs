@@ -3,12 +3,15 @@
 
 use core::{marker::PhantomData, ptr};
 
-use kernel::{error::from_result, prelude::*};
+use kernel::{
+    error::{from_err_ptr, from_result},
+    prelude::*,
+};
 use rmlx5_bindings as bindings;
 
 use super::{
     super::{device::Shell, object::Ref, page::Entry, verbs::UserVerbs},
-    Attribute, Call, ContextAnswer, PageMethods, PdMethod,
+    Attribute, Call, ContextAnswer, DeviceMethod, PageMethods, PdMethod,
 };
 
 /// Most attributes of a method.
@@ -68,6 +71,34 @@ impl<A: ContextAnswer> Asked<A> {
     };
 }
 
+/// The description of [`DeviceMethod`] for the core.
+pub(super) struct OnDevice<D, M>(PhantomData<(D, M)>);
+
+impl<D: UserVerbs, M: DeviceMethod<D>> OnDevice<D, M> {
+    const FIRST: &'static Attribute = &M::FIRST;
+    const ATTRIBUTES: &'static Pointers = &pointers(Self::FIRST, M::REST);
+    const METHOD: &'static bindings::uverbs_method_def =
+        &method(driver_number(M::METHOD), Self::ATTRIBUTES, Some(Self::call));
+    const METHODS: &'static [*const bindings::uverbs_method_def; 1] = &[Self::METHOD];
+    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
+        // CAST: a small number.
+        id: bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE as u16,
+        type_attrs: ptr::null(),
+        num_methods: 1,
+        methods: (&raw const *Self::METHODS).cast(),
+    };
+
+    extern "C" fn call(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
+        // SAFETY: The core calls for a file of this driver's device. A context that the file has stays for this call.
+        from_result(|| unsafe {
+            let context = from_err_ptr(bindings::uverbs_context(attrs))?;
+            let data = Shell::<D>::data((*context).device);
+            M::call(data, Ref::from_raw(context), &mut Call::from_raw(attrs))?;
+            Ok(0)
+        })
+    }
+}
+
 /// The description of [`PdMethod`] for the core.
 pub(super) struct OnPd<D, M>(PhantomData<(D, M)>);
 
@@ -103,15 +134,18 @@ impl<D: UserVerbs, M: PdMethod<D>> OnPd<D, M> {
     }
 }
 
+/// A number in the part that is for drivers. Building fails for one that is not.
+const fn driver_number(number: u16) -> u16 {
+    assert!(number >> bindings::UVERBS_ID_NS_SHIFT != 0);
+    number
+}
+
 /// The description of [`PageMethods`] for the core.
 pub(super) struct Paged<D, M>(PhantomData<(D, M)>);
 
 impl<D: UserVerbs, M: PageMethods<D>> Paged<D, M> {
     /// In the part of the numbers that is for drivers: no object of the core is taken for a page.
-    const OBJECT: u16 = {
-        assert!(M::OBJECT >> bindings::UVERBS_ID_NS_SHIFT != 0);
-        M::OBJECT
-    };
+    const OBJECT: u16 = driver_number(M::OBJECT);
     const NEW: &'static Attribute = &Attribute::object(
         M::NEW,
         Self::OBJECT,

@@ -111,6 +111,20 @@ impl Cqe {
         Self(raw)
     }
 
+    /// With a time stamp in ticks of the free running clock. A failed completion has no room for one: the syndrome is in
+    /// its place.
+    pub(crate) fn stamped(mut self, ticks: u64) -> Self {
+        if !self.is_error() {
+            set(&mut self.0, wire!(mlx5_cqe64, timestamp_h), ticks >> 32);
+            set(
+                &mut self.0,
+                wire!(mlx5_cqe64, timestamp_l),
+                ticks & u64::from(u32::MAX),
+            );
+        }
+        self
+    }
+
     /// Whether it reports a failure.
     pub fn is_error(&self) -> bool {
         let error = [raw::MLX5_CQE_REQ_ERR, raw::MLX5_CQE_RESP_ERR].map(i64::from);

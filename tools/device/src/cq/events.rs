@@ -4,6 +4,7 @@
 use super::{Cqe, Pushed};
 use crate::{
     hca::Hca, //
+    iseg,
     transport::Timer,
 };
 use mlx5_hw::raw;
@@ -18,6 +19,7 @@ impl Hca {
     /// completions are lost. False when the completion was not written.
     pub fn complete(&mut self, cqn: u32, cqe: Cqe) -> bool {
         let now = self.env.now();
+        let cqe = cqe.stamped(iseg::internal_timer(self));
         let cqe = self.env.faults.completion(cqn, cqe);
         let Some(cq) = self.cqs.get_mut(cqn) else {
             return false;

@@ -149,6 +149,10 @@ fn parse(
     if input.get32(field!(create_qp_in, input_qpn)) != 0 {
         refuse!(BadParam, 5, "numbers cannot be chosen");
     }
+    let format = qpc.get32(field!(qpc, ts_format));
+    if format > raw::MLX5_TIMESTAMP_FORMAT_DEFAULT {
+        refuse!(BadParam, 12, "time stamp format {format} is not offered");
+    }
     let Some(queues) = queues(qpc) else {
         refuse!(BadParam, 6, "receive queue type is not offered");
     };

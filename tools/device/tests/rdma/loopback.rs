@@ -59,3 +59,40 @@ fn a_qp_can_be_its_own_peer() {
     assert!(wcs.iter().all(|wc| wc.syndrome == 0 && wc.qpn == a.qp.qpn));
     assert_eq!(node.bytes(&mr, 8096)[4096..], bytes);
 }
+
+#[test]
+fn completions_carry_the_clock_of_the_card_and_failed_ones_do_not() {
+    const TIMER: u64 = 0x1000;
+    let mut node = Node::new(1);
+    let mut a = end(&mut node, 0);
+    let (mac, gid) = (node.mac, node.gid);
+    node.move_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
+    node.move_rts(&a.qp, Link::default());
+    let mr = node.mr(8192, ALL);
+    // Long enough for the upper half of the clock to count.
+    for seconds in [1, 9] {
+        node.driver
+            .machine
+            .advance(std::time::Duration::from_secs(seconds));
+        node.post_recv(&mut a.qp, &[(mr.key, mr.va + 4096, 64)]);
+        node.post(&mut a.qp, op::SEND, CE, 0, &data(&[(mr.key, mr.va, 64)]));
+        node.doorbell(&a.qp);
+        let now = [TIMER, TIMER + 4].map(|at| node.driver.bar32(at));
+        assert_ne!(now, [0, 0]);
+        for _ in 0..2 {
+            let index = u64::from(a.cq.ci);
+            let wc = node.poll(&mut a.cq).expect("completed inside the doorbell");
+            assert_eq!(wc.syndrome, 0);
+            let stamp = [0x30, 0x34].map(|at| node.completion_word(&a.cq, index, at));
+            assert_eq!(stamp, now);
+        }
+    }
+    assert_ne!(node.driver.bar32(TIMER), 0);
+    // Not its key.
+    node.post(&mut a.qp, op::SEND, CE, 0, &data(&[(!mr.key, mr.va, 64)]));
+    node.doorbell(&a.qp);
+    let index = u64::from(a.cq.ci);
+    let wc = node.poll(&mut a.cq).expect("failed inside the doorbell");
+    assert_ne!(wc.syndrome, 0);
+    assert_eq!(node.completion_word(&a.cq, index, 0x30), 0);
+}

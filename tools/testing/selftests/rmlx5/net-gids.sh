@@ -118,8 +118,8 @@ test_address_of_the_card_changes() {
 test_many() {
 	for number in $(seq 20 35); do ip addr add "198.18.0.$number/24" dev "$(net_dev)"; done
 	within 20 gid_index ':ffff:c612:0023'
-	count=$(host card 0 dump roce-address | grep -c '198.18.0.')
-	is "$count" 16 "addresses in the card"
+	count=$(host card 0 dump roce-address | grep -c '198.18.0.* v2$')
+	is "$count" 16 "addresses of version 2 in the card"
 	ip addr flush to 198.18.0.0/24 dev "$(net_dev)"
 	within 20 no_gid ':ffff:c612:'
 	within 20 card_forgot 198.18.0.
@@ -170,6 +170,31 @@ test_channels_beside_gids() {
 	is "$(card_gids | wc -l)" $(($(echo "$before" | wc -l) + 1)) "addresses in the card"
 	like "$(card_gid $((last + 1)))" '^fe80::' "the driver's own"
 	is "$(card_gids | grep -v " $((last + 1)):")" "$before" "the others"
+}
+
+# kinds VERSION: how many GIDs there are of it, and addresses in the card.
+kinds() {
+	echo "$(cat "$(port)"/gid_attrs/types/* 2>/dev/null | grep -c "$1") $(card_gids | grep -c " $2\( \|\$\)")"
+}
+
+# The card takes addresses of both versions. GIDs of version 1 are there when they are asked for, and always on the stock driver.
+test_versions() {
+	ip addr replace $here/24 dev "$(net_dev)"
+	within 10 gid_index "$(ipv4_gid $here)"
+	if [ "$NET_DRIVER" = rmlx5 ]; then
+		is "$(kinds 'IB/RoCE v1' v1)" "0 0" "GIDs of version 1 and addresses of it that the card has, unasked"
+		unload
+		load roce_v1=1
+		within 30 stock_bound
+		ip addr replace $here/24 dev "$(net_dev)"
+		within 10 gid_index "$(ipv4_gid $here)"
+	fi
+	within 10 as_many_of_both || fail "of version 1: $(kinds 'IB/RoCE v1' v1); of version 2: $(kinds 'RoCE v2' v2)"
+	like "$(ibv_devinfo -v -d "$(stock_ibdev)")" 'GID\[.*RoCE v1' ibv_devinfo
+}
+as_many_of_both() {
+	first=$(kinds 'IB/RoCE v1' v1)
+	[ "${first%% *}" -gt 1 ] && [ "$first" = "$(kinds 'RoCE v2' v2)" ]
 }
 
 # Whoever goes first: nothing hangs, nothing is left.

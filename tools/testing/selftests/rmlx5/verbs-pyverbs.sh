@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# rdma-core's own tests, one process a module. The verdict of each test is that of pyverbs-stock.table; on rmlx5 a line of
+# rdma-core's own tests, and card_clock in their manner, one process a module. The verdict of each test is that of pyverbs-stock.table; on rmlx5 a line of
 # pyverbs-rmlx5.table, which gives a reason, takes its place.
 . ./ktap.sh
 . ./core.subr
@@ -50,6 +50,7 @@ module() {
 
 test_addr() { module addr; }
 test_atomic() { module atomic; }
+test_card_clock() { module card_clock; }
 test_cq() { module cq; }
 test_cq_events() { module cq_events; }
 test_cqex() { module cqex; }

@@ -3,7 +3,7 @@
 
 usage: verbs_module.py DIRECTORY DEVICE REQUESTS ANSWERS
 
-DIRECTORY holds the package `tests` as rdma-core ships it. REQUESTS and ANSWERS are named pipes: a line "MODULE SECONDS
+DIRECTORY holds the package `tests` as rdma-core ships it; modules beside this file belong to it, too. REQUESTS and ANSWERS are named pipes: a line "MODULE SECONDS
 TABLE SAID" (MODULE is the name behind `test_`) asks for a run, and its answer is the exit code of the process. What all
 modules import is imported once, before the processes are made: on an emulated processor that takes longer than the
 tests. No device is open then.
@@ -24,7 +24,7 @@ directory, device, requests, answers = sys.argv[1:5]
 
 # The package's own __init__ imports all forty modules; a run needs only what the module itself imports.
 package = types.ModuleType("tests")
-package.__path__ = [os.path.join(directory, "tests")]
+package.__path__ = [os.path.join(directory, "tests"), os.path.dirname(os.path.abspath(__file__))]
 sys.modules["tests"] = package
 sys.path.insert(0, package.__path__[0])
 

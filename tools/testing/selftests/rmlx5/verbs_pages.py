@@ -12,6 +12,7 @@ import sys
 import time
 
 import uverbs
+import verbs_clock
 from uverbs import PAGE, R, SHARED, W, map_memory, name_of
 from verbs_memory import gone
 from verbs_uar import BLUE_FLAME, BY_PAGE, UNCACHED, ask, end
@@ -198,6 +199,8 @@ def reset(session):
     word.value = 0x0123456789ABCDEF
     if word.value == 0x0123456789ABCDEF:
         sys.exit("a doorbell page keeps what is written")
+    clock = verbs_clock.Clock(session)
+    then = clock.page()
     print("ready", flush=True)
     sys.stdin.readline()
     # It is memory of nobody then: what is written stays.
@@ -207,10 +210,20 @@ def reset(session):
             sys.exit("the page is still the card's")
         word.value = 0x0123456789ABCDEF
         time.sleep(0.1)
+    # So has the clock gone, but not the page that tells of it: it tells of the next generation.
+    while clock.cycles():
+        if time.monotonic() > deadline:
+            sys.exit("the clock is still the card's")
+    now = clock.page()
+    if now[0] <= then[0] or now[1] <= then[1]:
+        sys.exit(f"sign and nanoseconds of the clock: {then[:2]}, and then {now[:2]}")
     room = ctypes.create_string_buffer(128)
     where = ctypes.addressof(room)
     for what, code in [
         ("another page", ask(session)[0]),
+        ("clock", map_page(session, verbs_clock.CLOCK, prot=R)[0]),
+        ("page of the clock", map_page(session, verbs_clock.INFO, prot=R)[0]),
+        ("port", session.ioctl(0, 0x1000, [(0x1000, 4, 1, 0, 1), (0x1001, 40, 1, 0, where)])),
         ("mapping", map_page(session, page["offset"])[0]),
         ("context", session.ioctl(0, 4, [(0, 4, 1, 0, where + 100), (1, 8, 1, 0, where + 104), (0x1000, 72, 1, 0, where)])),
         ("domain", session.ioctl(1, 0x1000, [(0x1000, 0, 1, 0, pd), (0x1001, 4, 1, 0, where)])),
@@ -224,6 +237,9 @@ def reset(session):
     code, page = ask(fresh)
     if code or map_page(fresh, page["offset"])[0]:
         sys.exit(f"a new context has no page: {name_of(code)}")
+    wrong = verbs_clock.Clock(fresh).is_right()
+    if wrong:
+        sys.exit(f"after the reset: {wrong}")
     fresh.close()
 
 
@@ -237,4 +253,6 @@ else:
     asking(session)
     mapping(session, other)
     users(session, other)
+    verbs_clock.mappings(session)
+    verbs_clock.ports(session, device, gone)
     say("pages.pinned_at_the_end", uverbs.pinned())
