@@ -75,19 +75,17 @@ impl Pages<'_> {
 
     fn write(self, list: &mut [u8]) -> Result {
         match self {
-            Self::Own(buf) => buf.write_pas(list)?,
-            Self::User(umem, size) => {
-                let mut slots = list.chunks_exact_mut(8);
-                for address in umem.blocks(size) {
-                    let slot = slots.next().ok_or(ERANGE)?;
-                    slot.copy_from_slice(&address.to_be_bytes());
+            Self::Own(buf) => {
+                buf.write_pas(list)?;
+                for low in list.iter_mut().skip(7).step_by(8).take(self.count()) {
+                    *low |= MTT_READ_WRITE;
                 }
+                Ok(())
             }
+            Self::User(umem, size) => umem
+                .write_blocks(size, MTT_READ_WRITE.into(), list)
+                .map(|_| ()),
         }
-        for low in list.iter_mut().skip(7).step_by(8).take(self.count()) {
-            *low |= MTT_READ_WRITE;
-        }
-        Ok(())
     }
 }
 

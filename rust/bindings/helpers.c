@@ -813,19 +813,28 @@ bool rmlx5_helper_ib_umem_is_current(const struct ib_umem *umem)
 	return umem->owning_mm == current->mm;
 }
 
-void rmlx5_helper_ib_umem_blocks(struct ib_block_iter *iter,
-				 struct ib_umem *umem, unsigned long size)
+/*
+ * Writes the addresses of all blocks of that size, big endian, with `low` in
+ * their low bits, to a list with room for so many. How many blocks there are;
+ * those that had no room were not written.
+ */
+size_t rmlx5_helper_ib_umem_write_blocks(struct ib_umem *umem,
+					 unsigned long size, u64 low,
+					 u8 *list, size_t room)
 {
-	__rdma_umem_block_iter_start(iter, umem, size);
-}
+	struct ib_block_iter iter;
+	size_t count = 0;
 
-/* The next block; false behind the last one. */
-bool rmlx5_helper_ib_umem_next_block(struct ib_block_iter *iter, u64 *address)
-{
-	if (!__rdma_umem_block_iter_next(iter))
-		return false;
-	*address = rdma_block_iter_dma_address(iter);
-	return true;
+	rdma_umem_for_each_dma_block(umem, &iter, size) {
+		if (count < room) {
+			u64 address = rdma_block_iter_dma_address(&iter);
+
+			put_unaligned_be64(address | low, list);
+			list += sizeof(__be64);
+		}
+		count++;
+	}
+	return count;
 }
 
 /* rdma/ib_verbs.h */

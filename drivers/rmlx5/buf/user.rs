@@ -50,12 +50,7 @@ impl UserBuf {
     }
 
     pub(super) fn write_pas(&self, pas: &mut [u8]) -> Result {
-        let mut slots = pas.chunks_exact_mut(8);
-        for address in self.umem.blocks(PAGE) {
-            let slot = slots.next().ok_or(ERANGE)?;
-            slot.copy_from_slice(&address.to_be_bytes());
-        }
-        Ok(())
+        self.umem.write_blocks(PAGE, 0, pas).map(|_| ())
     }
 }
 

@@ -2,7 +2,6 @@
 //! The command queue: slots, completion, verdicts. One command on its way is in [`super::call`].
 
 use kernel::{
-    bits::bit_u32,
     new_spinlock_irq,
     prelude::*,
     sync::{
@@ -319,11 +318,14 @@ impl Queue {
     ///
     /// A bit counts only if the slot is with the device and its ownership bit is clear.
     pub(crate) fn complete(&self, vector: u32) {
-        for index in 0..MAX {
+        let mut rest = vector;
+        while rest != 0 {
             // CAST: below 32.
-            if vector & bit_u32(index as u32) != 0 && !self.finish(index) {
+            if !self.finish(rest.trailing_zeros() as usize) {
                 self.stats.spurious.inc();
             }
+            // Without its lowest bit.
+            rest &= rest.wrapping_sub(1);
         }
     }
 

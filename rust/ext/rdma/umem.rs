@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Memory of a process, pinned and mapped for the device.
 
-use core::{marker::PhantomData, ptr::NonNull};
+use core::ptr::NonNull;
 
 use kernel::{error::from_err_ptr, prelude::*};
 use rmlx5_bindings as bindings;
@@ -108,7 +108,7 @@ impl Umem {
     }
 
     /// The largest of the page sizes in `supported` (a bit for each power of two) that the memory
-    /// can be described by when the device knows its first byte as `virt`. [`Umem::blocks`] counts
+    /// can be described by when the device knows its first byte as `virt`. [`Umem::write_blocks`] counts
     /// pages of that address space from now on.
     pub fn best_page_size(&mut self, supported: usize, virt: u64) -> Option<usize> {
         // SAFETY: By the type invariant, exclusively held.
@@ -122,14 +122,21 @@ impl Umem {
         unsafe { bindings::ib_umem_num_dma_blocks(self.0.as_ptr(), size) }
     }
 
-    /// Bus addresses of the blocks of `size` bytes that it touches, each a multiple of `size`:
-    /// a power of two that is at most a page, or what [`Umem::best_page_size`] said.
-    pub fn blocks(&self, size: usize) -> Blocks<'_> {
-        let mut iter: bindings::ib_block_iter = pin_init::zeroed();
-        // SAFETY: By the type invariant.
-        unsafe { bindings::ib_umem_blocks(&mut iter, self.0.as_ptr(), size) };
-        // INVARIANT: Started above for memory that the result borrows.
-        Blocks(iter, PhantomData)
+    /// Writes the bus addresses of the blocks of `size` bytes that it touches, each a multiple of
+    /// `size`: a power of two that is at most a page, or what [`Umem::best_page_size`] said. Eight
+    /// bytes each, big endian, with `low` (below `size`) in the low bits. The number of blocks;
+    /// `ERANGE` when `list` has no room for all of them.
+    pub fn write_blocks(&self, size: usize, low: u64, list: &mut [u8]) -> Result<usize> {
+        let room = list.len() / 8;
+        // SAFETY: By the type invariant; `room` entries of eight bytes, unaligned ones too, fit the
+        // list.
+        let count = unsafe {
+            bindings::ib_umem_write_blocks(self.0.as_ptr(), size, low, list.as_mut_ptr(), room)
+        };
+        match count <= room {
+            true => Ok(count),
+            false => Err(ERANGE),
+        }
     }
 
     /// Whether a registration may be changed by `flags` and to `access` without pinning anew.
@@ -145,22 +152,5 @@ impl Drop for Umem {
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::ib_umem_release(self.0.as_ptr()) };
-    }
-}
-
-/// Bus addresses of the blocks of a [`Umem`].
-///
-/// # Invariants
-///
-/// The iterator was started for a umem that lives for `'a`.
-pub struct Blocks<'a>(bindings::ib_block_iter, PhantomData<&'a Umem>);
-
-impl Iterator for Blocks<'_> {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        let mut address = 0;
-        // SAFETY: By the type invariant.
-        unsafe { bindings::ib_umem_next_block(&mut self.0, &mut address) }.then_some(address)
     }
 }
