@@ -49,6 +49,22 @@ const fn method(
     }
 }
 
+/// The object of the core for methods of the device.
+// CAST: a small number.
+const DEVICE: u16 = bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE as u16;
+
+type Methods = [*const bindings::uverbs_method_def; 1];
+
+/// A method more for an object that the core has.
+const fn extension(object: u16, methods: &'static Methods) -> bindings::uverbs_object_def {
+    bindings::uverbs_object_def {
+        id: object,
+        type_attrs: ptr::null(),
+        num_methods: methods.len(),
+        methods: (&raw const *methods).cast(),
+    }
+}
+
 /// The description of [`ContextAnswer`] for the core.
 pub(super) struct Asked<A>(PhantomData<A>);
 
@@ -62,13 +78,8 @@ impl<A: ContextAnswer> Asked<A> {
         Self::ATTRIBUTES,
         None,
     );
-    const METHODS: &'static [*const bindings::uverbs_method_def; 1] = &[Self::METHOD];
-    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
-        id: bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE as u16,
-        type_attrs: ptr::null(),
-        num_methods: 1,
-        methods: (&raw const *Self::METHODS).cast(),
-    };
+    const METHODS: &'static Methods = &[Self::METHOD];
+    pub(super) const TREE: &'static bindings::uverbs_object_def = &extension(DEVICE, Self::METHODS);
 }
 
 /// The description of [`DeviceMethod`] for the core.
@@ -79,14 +90,8 @@ impl<D: UserVerbs, M: DeviceMethod<D>> OnDevice<D, M> {
     const ATTRIBUTES: &'static Pointers = &pointers(Self::FIRST, M::REST);
     const METHOD: &'static bindings::uverbs_method_def =
         &method(driver_number(M::METHOD), Self::ATTRIBUTES, Some(Self::call));
-    const METHODS: &'static [*const bindings::uverbs_method_def; 1] = &[Self::METHOD];
-    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
-        // CAST: a small number.
-        id: bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE as u16,
-        type_attrs: ptr::null(),
-        num_methods: 1,
-        methods: (&raw const *Self::METHODS).cast(),
-    };
+    const METHODS: &'static Methods = &[Self::METHOD];
+    pub(super) const TREE: &'static bindings::uverbs_object_def = &extension(DEVICE, Self::METHODS);
 
     extern "C" fn call(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
         // SAFETY: The core calls for a file of this driver's device. A context that the file has stays for this call.
@@ -113,13 +118,9 @@ impl<D: UserVerbs, M: PdMethod<D>> OnPd<D, M> {
     const ATTRIBUTES: &'static Pointers = &pointers(Self::HANDLE, M::ATTRIBUTES);
     const METHOD: &'static bindings::uverbs_method_def =
         &method(M::METHOD, Self::ATTRIBUTES, Some(Self::call));
-    const METHODS: &'static [*const bindings::uverbs_method_def; 1] = &[Self::METHOD];
-    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
-        id: Self::PD,
-        type_attrs: ptr::null(),
-        num_methods: 1,
-        methods: (&raw const *Self::METHODS).cast(),
-    };
+    const METHODS: &'static Methods = &[Self::METHOD];
+    pub(super) const TREE: &'static bindings::uverbs_object_def =
+        &extension(Self::PD, Self::METHODS);
 
     extern "C" fn call(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
         // SAFETY: The core has looked up the domain that the attribute names, which is of this driver's device, and

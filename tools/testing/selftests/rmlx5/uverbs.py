@@ -30,6 +30,11 @@ def name_of(code):
     return errno.errorcode.get(code, str(code)) if code else "ok"
 
 
+def say(name, code):
+    """A verdict, for tables."""
+    print(name, name_of(code))
+
+
 def map_memory(length, prot=R | W, flags=PRIVATE | ANONYMOUS, fd=-1, offset=0, at=0):
     """Address of new memory; OSError."""
     address = libc.mmap(at or None, length, prot, flags | (FIXED if at else 0), fd, offset)
@@ -222,6 +227,13 @@ class File:
 
     def close(self):
         os.close(self.fd)
+
+    def map(self, offset, length=PAGE, prot=W, flags=SHARED):
+        """Errno and address of a mapping of the file."""
+        try:
+            return 0, map_memory(length, prot, flags, self.fd, offset)
+        except OSError as error:
+            return error.errno, None
 
     def raw(self, data):
         """Errno of a write() of these bytes."""

@@ -13,24 +13,12 @@ import time
 
 import uverbs
 import verbs_clock
-from uverbs import PAGE, R, SHARED, W, map_memory, name_of
+from uverbs import PAGE, R, W, name_of, say
 from verbs_memory import gone
 from verbs_uar import BLUE_FLAME, BY_PAGE, UNCACHED, ask, end
 
 device = sys.argv[1]
 KERNEL = 0xFFFF888000000000
-
-
-def say(name, code):
-    print(name, name_of(code))
-
-
-def map_page(session, offset, length=PAGE, prot=W, flags=SHARED):
-    """Errno and address of a mapping."""
-    try:
-        return 0, map_memory(length, prot, flags, session.fd, offset)
-    except OSError as error:
-        return error.errno, None
 
 
 def open_context(name, **values):
@@ -55,7 +43,7 @@ def contexts(session, old):
     pd, cq = session.pd(), session.cq(cq_flags=2, uar=page["index"])
     say("by_page.create_cq", session.attempt("create_cq", **session.cq_values())[0])
     say("by_page.create_qp", session.attempt("create_qp", **session.qp_values(pd, cq))[0])
-    say("by_page.mmap_first", map_page(session, 0)[0])
+    say("by_page.mmap_first", session.map(0)[0])
     # What is said of a context the second time: its length, and how many registers there are.
     room = ctypes.create_string_buffer(256)
     at = ctypes.addressof(room)
@@ -127,21 +115,21 @@ def mapping(session, other):
         ("readable", {"prot": R}), ("next", {"offset": offset + PAGE}), ("before", {"offset": offset - PAGE}),
         ("foreign", {"offset": foreign["offset"]}), ("not_32_bits", {"offset": offset | 1 << 52}),
     ]:
-        code, at = map_page(session, **{"offset": offset, **values})
+        code, at = session.map(**{"offset": offset, **values})
         say(f"map_page.{name}", code)
         if not code:
             uverbs.unmap(at, values.get("length", PAGE))
     # What is mapped stays the process's, and a child's, but nobody maps it again. It can be rung: the card says when nobody has
     # the page any more.
-    _, at = map_page(session, offset)
+    _, at = session.map(offset)
     bell = ctypes.c_uint64.from_address(at + 0x800)
     done = hold_in_child(bell)
     say("map_page.object_goes", end(session, page))
-    say("map_page.after_the_object", map_page(session, offset)[0])
+    say("map_page.after_the_object", session.map(offset)[0])
     bell.value = 0
     uverbs.unmap(at, PAGE)
     done()
-    say("map_page.after_all", map_page(session, offset)[0])
+    say("map_page.after_all", session.map(offset)[0])
     end(other, foreign)
 
 
@@ -194,7 +182,7 @@ def users(session, other):
 def reset(session):
     pd = session.pd()
     _, page = ask(session)
-    _, at = map_page(session, page["offset"], prot=R | W)
+    _, at = session.map(page["offset"], prot=R | W)
     word = ctypes.c_uint64.from_address(at + 0x20)
     word.value = 0x0123456789ABCDEF
     if word.value == 0x0123456789ABCDEF:
@@ -221,10 +209,10 @@ def reset(session):
     where = ctypes.addressof(room)
     for what, code in [
         ("another page", ask(session)[0]),
-        ("clock", map_page(session, verbs_clock.CLOCK, prot=R)[0]),
-        ("page of the clock", map_page(session, verbs_clock.INFO, prot=R)[0]),
+        ("clock", session.map(verbs_clock.CLOCK, prot=R)[0]),
+        ("page of the clock", session.map(verbs_clock.INFO, prot=R)[0]),
         ("port", session.ioctl(0, 0x1000, [(0x1000, 4, 1, 0, 1), (0x1001, 40, 1, 0, where)])),
-        ("mapping", map_page(session, page["offset"])[0]),
+        ("mapping", session.map(page["offset"])[0]),
         ("context", session.ioctl(0, 4, [(0, 4, 1, 0, where + 100), (1, 8, 1, 0, where + 104), (0x1000, 72, 1, 0, where)])),
         ("domain", session.ioctl(1, 0x1000, [(0x1000, 0, 1, 0, pd), (0x1001, 4, 1, 0, where)])),
     ]:
@@ -235,7 +223,7 @@ def reset(session):
     session.close()
     fresh = uverbs.Session(device, lib_caps=BY_PAGE)
     code, page = ask(fresh)
-    if code or map_page(fresh, page["offset"])[0]:
+    if code or fresh.map(page["offset"])[0]:
         sys.exit(f"a new context has no page: {name_of(code)}")
     wrong = verbs_clock.Clock(fresh).is_right()
     if wrong:

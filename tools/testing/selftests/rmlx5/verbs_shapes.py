@@ -9,7 +9,7 @@ import struct
 import sys
 
 import uverbs
-from uverbs import Command, name_of
+from uverbs import Command, name_of, say
 from verbs_memory import BIG, gone, memory, readable, writable
 
 session = uverbs.Session(sys.argv[1])
@@ -25,10 +25,6 @@ OTHERS = {
     "create_ind_table": Command(55, "all:16s", "", "all:16s", extended=True),
     "destroy_ind_table": Command(56, "all:8s", extended=True),
 }
-
-
-def say(name, code):
-    print(name, name_of(code))
 
 
 # A handle that nothing has: the shape is judged before it, and nothing is made by accident.

@@ -8,7 +8,7 @@ VERDICT is the errno that the kernel gives, or ok. What it makes it also destroy
 import sys
 
 import uverbs
-from uverbs import PAGE, R, SHARED, W, map_memory, name_of
+from uverbs import PAGE, R, SHARED, W, map_memory, say
 from verbs_memory import BIG, exists, gone, of_file, of_memfd, readable, torn, writable
 
 device = sys.argv[1]
@@ -25,10 +25,6 @@ DESTROY = {
     "alloc_pd": ("dealloc_pd", "pd"), "create_ah": ("destroy_ah", "ah"), "alloc_mw": ("dealloc_mw", "mw"),
     "open_xrcd": ("close_xrcd", "xrcd"), "create_xsrq": ("destroy_srq", "srq"),
 }
-
-
-def say(name, code):
-    print(name, name_of(code))
 
 
 def one(name, what, values, at=None):
@@ -401,12 +397,10 @@ for name, length, prot, flags, offset in [
     *((f"command_{command}", PAGE, W, SHARED, command << 8) for command in (1, 2, 4, 5, 6, 7, 8, 9, 10, 255)),
     ("huge", PAGE, W, SHARED, (1 << 51) - 1), ("not_32_bits", PAGE, W, SHARED, 1 << 40),
 ]:
-    try:
-        at = map_memory(length, prot, flags, session.fd, offset * PAGE if offset < 1 << 51 else 0)
-        say(f"mmap.{name}", 0)
+    code, at = session.map(offset * PAGE if offset < 1 << 51 else 0, length, prot, flags)
+    say(f"mmap.{name}", code)
+    if not code:
         uverbs.unmap(at, length)
-    except OSError as error:
-        say(f"mmap.{name}", error.errno)
 try:
     # It may not become executable later, nor grow.
     at = map_memory(PAGE, W, SHARED, session.fd, 0)
