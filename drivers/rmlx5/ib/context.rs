@@ -142,10 +142,23 @@ impl UserContext {
     }
 }
 
+/// Counts memory that could not be mapped for the card. The DMA layer says `EIO` then, and whatever comes before the mapping
+/// does not; where an IOMMU has no addresses left it says `ENOMEM`, which cannot be told from memory that is lacking.
+/// Source: `__dma_map_sg_attrs` in kernel/dma/mapping.c, `__ib_umem_get_va` in drivers/infiniband/core/umem.c.
+pub(super) fn mapped(context: Context<'_, UserContext>, pinned: Result<Umem>) -> Result<Umem> {
+    if matches!(pinned, Err(EIO)) {
+        let user = context.payload();
+        user.home.device().counters.mapping_errors.inc();
+    }
+    pinned
+}
+
 /// The doorbell record at `address`; its page is pinned once for all that are in it.
 pub(super) fn record(context: Context<'_, UserContext>, address: u64) -> Result<UserRecord> {
     let records = &context.payload().records;
-    records.record(address, |page| Umem::pin(context, page, PAGE, Access::NONE))
+    records.record(address, |page| {
+        mapped(context, Umem::pin(context, page, PAGE, Access::NONE))
+    })
 }
 
 /// A queue buffer that the device only reads.
@@ -154,7 +167,8 @@ pub(super) fn buffer(
     address: u64,
     bytes: usize,
 ) -> Result<UserBuf> {
-    UserBuf::new(Umem::pin(context, address, bytes, Access::NONE)?)
+    let umem = Umem::pin(context, address, bytes, Access::NONE);
+    UserBuf::new(mapped(context, umem)?)
 }
 
 /// Maps a doorbell page: one that the process has asked for, by the offset that it was told, or one that came with the

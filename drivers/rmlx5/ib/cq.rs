@@ -204,7 +204,8 @@ pub(super) fn create(
     };
     // CAST: `usize` has 64 bits here.
     let bytes = (if request.long { 128usize } else { 64 }) << log;
-    let buf = buffer(Umem::pin_cq(user, udata, request.buffers.queue, bytes)?)?;
+    let umem = Umem::pin_cq(user, udata, request.buffers.queue, bytes);
+    let buf = buffer(context::mapped(user, umem)?)?;
     let record = context::record(user, request.buffers.record)?;
     let queue = UserCq::create(home.cmd(), &config, log, buf, record)?;
     let number = queue.number();
@@ -257,7 +258,8 @@ pub(super) fn resize(
         return Err(EINVAL);
     }
     let bytes = queue.entry_bytes() << log;
-    let buf = buffer(Umem::pin(user, address, bytes, Access::LOCAL_WRITE)?)?;
+    let umem = Umem::pin(user, address, bytes, Access::LOCAL_WRITE);
+    let buf = buffer(context::mapped(user, umem)?)?;
     queue.resize(this.home.cmd(), log, buf)?;
     cq.set_entries((1u32 << log).saturating_sub(1));
     Ok(())

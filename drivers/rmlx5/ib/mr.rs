@@ -20,6 +20,7 @@ use kernel_ext::rdma::{
 };
 
 use super::{
+    context,
     kverbs::mr::PageList,
     Data,
     Verbs, //
@@ -187,7 +188,8 @@ pub(super) fn register(data: &Data, new: &mut NewMr<'_, Verbs>) -> Result<Region
     new.context().payload().home()?;
     check(data, new.access)?;
     let length = usize::try_from(new.length).map_err(|_| EINVAL)?;
-    let mut umem = Umem::pin(new.context(), new.start, length, new.access)?;
+    let umem = Umem::pin(new.context(), new.start, length, new.access);
+    let mut umem = context::mapped(new.context(), umem)?;
     // A region whose first byte lies elsewhere in its page than the address says has none.
     let page = umem.best_page_size(PAGE_SIZES, new.virt).ok_or(EINVAL)?;
     let memory = Arc::new(Memory { umem, page }, GFP_KERNEL)?;

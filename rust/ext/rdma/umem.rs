@@ -32,7 +32,7 @@ impl Umem {
     ///
     /// `EINVAL` when the range is empty or wraps, `ENOMEM` when the process may not lock so much,
     /// `EFAULT` when something of it is not mapped, or not writable though `access` asks for it,
-    /// `EPERM`.
+    /// `EPERM`, `EIO` when it is pinned but the DMA layer cannot map it for the device.
     pub fn pin<T>(
         context: Context<'_, T>,
         address: u64,
