@@ -67,6 +67,12 @@ last = ready_qp(0x777, srq=srq, is_srq=1, recv_wr=0, recv_sge=0, receives=0, shi
 session.attempt("modify_qp", qp=last["qp"], mask=STATE, state=ERROR)
 expect("a QP in error that takes no more from its SRQ", 0x777, e.IBV_EVENT_QP_LAST_WQE_REACHED)
 
+# The interface gets an address and loses it.
+interface = os.listdir(f"/sys/class/infiniband/{sys.argv[1]}/device/net")[0]
+for word in ("add", "del"):
+    subprocess.run(["ip", "addr", word, "198.51.100.7/32", "dev", interface], check=True)
+    expect(f"GID by ip addr {word}", 1, e.IBV_EVENT_GID_CHANGE)
+
 card("link down")
 expect("the cable is out", 1, e.IBV_EVENT_PORT_ERR)
 card("link up")

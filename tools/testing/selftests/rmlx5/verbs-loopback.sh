@@ -5,6 +5,7 @@
 . ./stock.subr
 . ./wire.subr
 . ./verbs.subr
+. ./programs.subr
 . ./storage.subr
 
 suite_setup() {
@@ -30,7 +31,10 @@ test_rc_pingpong_sizes() { for size in 1 63 4097 65537 1000000; do loop ibv_rc_p
 test_rc_pingpong_mtus() { for mtu in 256 512 1024; do loop ibv_rc_pingpong -n 20 -c -s 9000 -m $mtu; done; }
 test_uc_pingpong() { loop ibv_uc_pingpong -n 100 -e; }
 test_ud_pingpong() { loop ibv_ud_pingpong -n 100 -e; loop ibv_ud_pingpong -n 50 -s 1000; }
-test_srq_pingpong() { loop ibv_srq_pingpong -n 100 -e; loop ibv_srq_pingpong -n 100 -q 4; }
+test_srq_pingpong() { loop ibv_srq_pingpong -n 100 -e; loop ibv_srq_pingpong -n 100 -q 4 -s 4097; }
+test_xsrq_pingpong() { loop ibv_xsrq_pingpong -n 100 -e; loop ibv_xsrq_pingpong -n 50 -s 65537; }
+
+test_largest_reads() { for program in ib_read_bw ib_read_lat; do perf_here $program -n 5 -s 8388608; done; }
 
 # The event after 16 completions or 20 us; beyond 12 bits of microseconds it is EINVAL.
 test_moderation() {
@@ -83,17 +87,6 @@ test_raw_frames() {
 	is "$(echo "$got" | tr '\n' ';')" "1 interface;2 first second;3 first;4 second;5 first;6 first;7 interface;" "frames"
 }
 
-# hold_raw: a process with one of everything that raw packets need.
-hold_raw() {
-	python3 verbs-raw.py "$(stock_ibdev)" hold >/tmp/raw 2>&1 &
-	raw=$!
-	within 60 grep -q rules /tmp/raw || fail "no rules: $(cat /tmp/raw)"
-}
-drop_raw() {
-	kill -9 $raw
-	wait $raw || :
-}
-
 # A GID index where nothing is, and one beyond the table.
 test_wrong_gid_index() {
 	for index in 100 250; do
@@ -106,23 +99,6 @@ test_wrong_gid_index() {
 	done
 	! timeout 60 ibv_rc_pingpong -d "$(stock_ibdev)" -g 300 >/tmp/wrong 2>&1 || fail "index 300 works"
 	like "$(cat /tmp/wrong)" "can't read sgid of index 300" "index 300"
-}
-
-# endless: both ends of a connection, without end; stop_endless kills them.
-endless() {
-	endless_options="-d $(stock_ibdev) -g $(stock_gid_index $here) -n 100000000"
-	# shellcheck disable=SC2086
-	ibv_rc_pingpong $endless_options >/dev/null 2>&1 &
-	endless_server=$!
-	within 20 stock_listening
-	# shellcheck disable=SC2086
-	ibv_rc_pingpong $endless_options 127.0.0.1 >/dev/null 2>&1 &
-	endless_client=$!
-	sleep 1
-}
-stop_endless() {
-	kill -9 $endless_server $endless_client 2>/dev/null || :
-	wait $endless_server $endless_client || :
 }
 
 test_killed_in_mid_traffic() {
@@ -139,22 +115,6 @@ test_connection_manager() {
 	modprobe rdma_ucm
 	cm_loop rping -s -a $here -C 20 -V -- rping -c -a $here -C 20 -V
 	cm_loop udaddy -- udaddy -s $here
-}
-
-# cm_loop SERVER... -- CLIENT...: both ends here, found by address.
-cm_loop() {
-	cm_server=""
-	while [ "$1" != -- ]; do
-		cm_server="$cm_server $1"
-		shift
-	done
-	shift
-	# shellcheck disable=SC2086
-	timeout 100 $cm_server >/tmp/cm 2>&1 &
-	cm_pid=$!
-	within 20 listening cm || fail "the server does not listen: $(cat /tmp/cm)"
-	timeout 60 "$@" || fail "the client failed; the server says: $(cat /tmp/cm)"
-	wait $cm_pid || fail "the server failed: $(cat /tmp/cm)"
 }
 
 # A disk over RDMA, host and target on this card: registrations, invalidations, reads, writes, sends with invalidate.
@@ -176,6 +136,13 @@ test_async_events() {
 	within 60 stock_gid_index $here
 }
 
+# The last one is a CQ that is full, which rmlx5 counts.
+test_events_of_traffic() {
+	[ "$VERBS_DRIVER" != rmlx5 ] || overruns=$(counter cq_overrun)
+	python3 verbs-traffic-events.py "$(stock_ibdev)" "$(stock_gid_index $here)"
+	[ "$VERBS_DRIVER" != rmlx5 ] || counted cq_overrun $overruns
+}
+
 # Every counter has a name that says what it counts, and a number.
 test_statistics() {
 	text=$(rdma statistic show link "$(stock_ibdev)/1")
@@ -188,10 +155,12 @@ test_statistics() {
 	done
 	[ "$VERBS_DRIVER" = rmlx5 ] || return 0
 	for name in cq_overrun qp_recovered dma_mapping_error; do
-		like "$text" " $name 0( |\$)" "rdma statistic"
-		is "$(cat "/sys/class/infiniband/$(stock_ibdev)/hw_counters/$name")" 0 "$name of the device"
+		like "$text" " $name $(cat "/sys/class/infiniband/$(stock_ibdev)/hw_counters/$name")( |\$)" "rdma statistic"
 	done
 }
+
+# Each counter of the card that one card can move by itself, by a cause that says by how much; the others are in verbs-pair.sh.
+test_counters() { python3 verbs-counters.py "$(stock_ibdev)" "$(stock_gid_index $here)"; }
 
 both_send() { [ "$(rdma resource show qp | grep -c "state RTS .*ibv_rc_pingpon")" = 2 ]; }
 
@@ -323,34 +292,28 @@ test_storage_goes_on_after_reset() {
 	unlike "$(klog)" 'do(es)? not come back' "kernel log"
 }
 
-# hold_pages, void_pages: a process has doorbell pages; what it had is void after a reset.
-hold_pages() {
-	mkfifo /tmp/pages
-	python3 verbs_pages.py "$(stock_ibdev)" reset </tmp/pages >/tmp/pages.said 2>&1 &
-	pages_pid=$!
-	exec 8>/tmp/pages
-	within 60 grep -q ready /tmp/pages.said || fail "no pages: $(cat /tmp/pages.said)"
-}
-void_pages() {
-	echo >&8
-	exec 8>&-
-	wait $pages_pid || fail "pages: $(cat /tmp/pages.said)"
-}
-
-# A reset ends the programs, not the device: new ones work at once.
+# A reset ends the programs, not the device: new ones work at once. What was counted is not forgotten, and counted on.
 test_reset_under_traffic() {
 	[ "$VERBS_DRIVER" = rmlx5 ] || skip "the stock driver takes its RDMA device away"
-	endless
+	python3 verbs-counters.py "$(stock_ibdev)" "$(stock_gid_index $here)" requests
+	writes=$(counter rx_write_requests)
 	hold_raw
 	hold_pages
+	watch_device
+	# The last one: it takes all the time of the machine.
+	endless
 	echo 1 >"$DEV/reset"
 	expect state up "$(attr state)"
 	void_pages
+	device_went
 	stop_endless
 	drop_raw
 	within 20 stock_active
 	within 10 stock_gid_index $here
 	loop ibv_rc_pingpong -n 50 -c -e
+	is "$(counter rx_write_requests)" "$writes" "WRITEs counted before the reset"
+	python3 verbs-counters.py "$(stock_ibdev)" "$(stock_gid_index $here)" requests
+	counted rx_write_requests $((writes + 2))
 }
 
 # Nothing is left on the card when the programs are gone.
@@ -362,15 +325,17 @@ test_nothing_left() {
 	is "$(verbs_objects | sed -n 's/^CQ=//p')" "$(($(sed -n 's/^CQ=//p' /tmp/objects) + lent))" "CQs on the card"
 }
 
-# The stock driver asks the card for what some of the refused rules say.
-test_no_complaints() { is "$(verbs_complaints | grep -vE 'mlx5_core .*(SET_FLOW_TABLE_ENTRY|CREATE_FLOW_GROUP)' || :)" "" "kernel log"; }
+# The stock driver asks the card for what some of the refused rules say. A CQ overran on purpose (syndrome 1).
+test_no_complaints() { is "$(verbs_complaints | grep -vE 'mlx5_core .*(SET_FLOW_TABLE_ENTRY|CREATE_FLOW_GROUP|CQ error .* syndrome 0x1$)' || :)" "" "kernel log"; }
 
 # The last case: the device goes while programs use it.
 test_unbind_under_traffic() {
-	endless
 	hold_raw
+	watch_device
+	endless
 	driver=$(driver)
 	echo "$BDF" >"$DEV/driver/unbind"
+	device_went
 	stop_endless
 	drop_raw
 	is "$(stock_ibdev)" "" "RDMA devices after unbind"

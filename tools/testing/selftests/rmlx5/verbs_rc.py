@@ -7,11 +7,12 @@ from pyverbs.wr import SGE, SendWR
 import pyverbs.enums as e
 
 
-def attributes(qp, gid, index, access, number=None, reads=1, psn=0):
+def attributes(qp, gid, index, access, number=None, reads=1, psn=0, **others):
     """What `qp` needs on its way to RTS: to QP `number`, or itself, at `gid` from GID `index`. `reads` at a time each way,
     PSNs from `psn`.
 
-    Path MTU 1024; an acknowledgement is waited for 67 ms, 7 times; a receive for ever, asked for after 0.64 ms.
+    Path MTU 1024; an acknowledgement is waited for 67 ms, 7 times; a receive for ever, asked for after 0.64 ms. `others`:
+    attributes that shall be different.
     """
     attr = QPAttr(port_num=1)
     attr.qp_access_flags = access
@@ -23,6 +24,8 @@ def attributes(qp, gid, index, access, number=None, reads=1, psn=0):
     attr.rq_psn = attr.sq_psn = psn
     route = GlobalRoute(dgid=gid, sgid_index=index, hop_limit=64)
     attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
+    for name, value in others.items():
+        setattr(attr, name, value)
     return attr
 
 
