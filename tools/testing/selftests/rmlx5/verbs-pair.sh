@@ -31,20 +31,34 @@ perf() { perf_by 18515 "-d \$(stock_ibdev) -x \$(stock_gid_index $there)" "-d $(
 # perf_managed PROGRAM OPTIONS...: connected by rdma_cm, which finds its device by the address.
 perf_managed() { perf_by cm "" "" "$@"; }
 
-# perf_by PORT SERVER CLIENT PROGRAM OPTIONS...: where the server listens and what finds the device at each end. $figures has
-# the lines of the program's table.
+# perf_by PORT SERVER CLIENT PROGRAM OPTIONS...: where the server listens and what finds the device at each end.
 perf_by() {
 	port=$1 server=$2 client=$3 program=$4
 	shift 4
 	wire_serve "$program $server -F $*" "$port"
 	# shellcheck disable=SC2086
-	text=$(timeout 100 "$program" $client -F "$@" $there 2>&1) || {
+	measure "$program" $client -F "$@" $there
+}
+
+# measure PROGRAM OPTIONS...: the client; its verdict counts, and that of the server. $figures has the lines of its table.
+measure() {
+	text=$(timeout 100 "$@" 2>&1) || {
 		note "the server says: $(there_do "cat /tmp/server")"
-		fail "$program $*: $text"
+		fail "$*: $text"
 	}
-	wire_verdict || fail "the server of $program $*"
-	figures=$(echo "$text" | grep -E '^ *[0-9]+ +[0-9]+ ') || fail "$program $*: no figures in: $text"
+	wire_verdict || fail "the server of $*"
+	figures=$(echo "$text" | grep -E '^ *[0-9]+ +[0-9]+ ') || fail "$*: no figures in: $text"
 	echo "$figures"
+}
+
+# raw PROGRAM OPTIONS...: frames of its own over QPs for raw packets. Both ends get their frames by a flow rule: for their address,
+# and for addresses and ports of IP if there are such. They do not talk before: the server is ready when it shows its table.
+raw() {
+	program=$1
+	shift
+	mine=$(cat "/sys/class/net/$(stock_netdev)/address") theirs=$(there_do "cat /sys/class/net/\$(stock_netdev)/address")
+	there_do "rm -f /tmp/verdict /tmp/server; (timeout 100 stdbuf -oL $program --server -d \$(stock_ibdev) -B $theirs -E $mine -F $* >/tmp/server 2>&1; echo \$? >/tmp/verdict) >/dev/null 2>&1 & within 60 grep -qs '#bytes' /tmp/server"
+	measure "$program" --client -d "$(stock_ibdev)" -B "$mine" -E "$theirs" -F "$@"
 }
 
 # sizes PROGRAM: an odd one, and one of many packets.
@@ -65,20 +79,39 @@ test_write_bw() { sizes ib_write_bw; }
 test_read_bw() { sizes ib_read_bw; }
 test_send_bw() { sizes ib_send_bw; }
 
+# READs of 8 MiB are in verbs-loopback.sh: their answers come without a window, and what a cable on a slow machine does not hold
+# of them is lost.
+test_largest_messages() { perf ib_send_bw -n 5 -s 8388608; perf ib_read_bw -o 2 -n 5 -s 1048576; }
+test_latency_of_odd_sizes() { for program in ib_write_lat ib_read_lat ib_send_lat; do perf $program -n 20 -s 70001; done; }
+
 # Each power of two from 2 B to 8 MiB.
 test_all_sizes() {
 	perf ib_write_bw -a -n 5
 	is "$(echo "$figures" | awk '{ printf "%d ", $1 }')" "$(awk 'BEGIN { for (n = 1; n <= 23; n++) printf "%d ", 2 ^ n }')" "sizes"
 }
 
+# Options that do not exclude each other share a call: it is starting and ending that takes the time.
 test_both_ways_at_once() { perf ib_write_bw -b -n 50 -s 65536; perf ib_send_bw -b -n 50 -s 4096; perf ib_read_bw -b -n 50 -s 4096; }
-test_many_qps() { perf ib_write_bw -q 16 -n 20 -s 8192; }
+test_many_qps() { perf ib_write_bw -q 16 -n 20 -s 8192; perf ib_write_bw -q 16 -b -I 64 -n 20 -s 64; perf ib_write_bw -c UC -q 16 -b -n 20 -s 8192; }
+test_many_qps_with_events() {
+	perf ib_send_bw -q 16 -b -e -I 64 -n 20 -s 64
+	perf ib_read_bw -q 16 -b -e -n 20 -s 4096
+	perf ib_atomic_bw -q 16 -b -e -n 20
+	perf ib_send_bw -c UC -q 16 -b -e -n 20 -s 1024
+	perf ib_send_bw -c UD -q 16 -b -e -n 20 -s 1024
+}
 test_events() {
 	perf ib_send_bw -e -n 100 -s 4096
 	perf ib_read_bw -e -n 100 -s 4096
-	perf ib_send_lat -e -n 100 -s 64
 }
-test_inline() { perf ib_send_bw -I 64 -n 100 -s 64; perf ib_write_bw -I 200 -n 100 -s 200; }
+test_latency_with_events() {
+	perf ib_send_lat -e -I 64 -n 50 -s 64
+	perf ib_read_lat -e -n 50 -s 4097
+	perf ib_atomic_lat -e -A CMP_AND_SWAP -n 50
+	perf ib_send_lat -c UC -e -I 64 -n 50 -s 64
+	perf ib_send_lat -c UD -e -I 64 -n 50 -s 64
+}
+test_inline() { perf ib_send_bw -I 64 -n 100 -s 64; perf ib_write_bw -I 200 -n 100 -s 200; perf ib_write_lat -I 64 -n 50 -s 63; perf ib_write_lat -c UC -I 64 -n 50 -s 64; }
 test_immediate() { perf ib_write_bw --write_with_imm -n 100 -s 4096; }
 test_atomic_bw() { perf ib_atomic_bw -A FETCH_AND_ADD -n 100; perf ib_atomic_bw -A CMP_AND_SWAP -n 100; }
 test_write_lat() { perf ib_write_lat -n 100 -s 2; }
@@ -89,6 +122,8 @@ test_other_services() { perf ib_send_bw -c UC -n 100 -s 8192; perf ib_write_bw -
 test_latency_of_other_services() { perf ib_send_lat -c UC -n 100 -s 64; perf ib_write_lat -c UC -n 100 -s 64; perf ib_send_lat -c UD -n 100 -s 64; }
 test_xrc_service() { perf ib_send_bw -c XRC -n 100 -s 4096; perf ib_write_bw -c XRC -n 100 -s 4096; }
 test_shared_receive_queue() { perf ib_send_bw -r 128 --use-srq -n 100 -s 4096; }
+test_raw_packets() { raw raw_ethernet_bw -n 50 -s 1000; }
+test_raw_latency() { raw raw_ethernet_lat -J $there -j $here -K 7001 -k 7000 -n 50 -s 100; }
 test_connected_by_rdma_cm() { managed; perf_managed ib_write_bw -R -n 100 -s 4096; perf_managed ib_send_lat -R -n 50 -s 64; }
 
 test_rping() {
@@ -110,20 +145,36 @@ test_multicast() {
 	wire_verdict
 }
 
-# What is lost on the cable is sent again, and both ends count it: a gap there, a NAK or a timeout here.
+# What is lost on the cable is sent again, and both ends count it: a gap there, its NAK here.
 test_lossy_cable_is_counted() {
-	gaps=$(there_do counter out_of_sequence)
-	again=$(($(counter packet_seq_err) + $(counter local_ack_timeout_err)))
+	gaps=$(there_do counter out_of_sequence) again=$(counter packet_seq_err)
 	host card 0 cable loss=0.02 seed=5
 	perf ib_write_bw -n 40 -s 65536
 	host card 0 cable
 	there_do "counted out_of_sequence $gaps"
-	sleep 0.1
-	[ $(($(counter packet_seq_err) + $(counter local_ack_timeout_err))) -gt $again ] || fail "nothing was sent again"
+	counted packet_seq_err "$again"
+}
+
+# Part of an answer is lost, and the rest of it says so.
+test_lost_answers_are_counted() {
+	implied=$(counter implied_nak_seq_err)
+	host guest 1 card 0 cable loss=0.02 seed=5
+	perf ib_read_bw -n 40 -s 65536
+	host guest 1 card 0 cable
+	counted implied_nak_seq_err "$implied"
 }
 
 # Half of what leaves is marked on the cable.
 test_congestion_is_notified() { wire_congested perf ib_write_bw -n 8 -s 65536; }
+
+# Notifications for a QP that is not there.
+test_notification_for_nobody() {
+	ignored=$(counter rp_cnp_ignored) handled=$(counter rp_cnp_handled)
+	there_do "python3 verbs-cnp.py \$(stock_netdev) $there $here $(cat "/sys/class/net/$(stock_netdev)/address") 0xfffff0 3"
+	within 60 ignored_notifications $((ignored + 3)) || fail "$(counter rp_cnp_ignored) were ignored, $ignored before"
+	is "$(counter rp_cnp_handled)" "$handled" "notifications handled"
+}
+ignored_notifications() { [ "$(counter rp_cnp_ignored)" = "$1" ]; }
 
 # cc NAME [VALUE]: a parameter of congestion control, by the driver's debugfs; with VALUE it is set.
 cc() {
