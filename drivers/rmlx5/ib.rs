@@ -40,7 +40,6 @@ use kernel::{
 };
 use kernel_ext::{
     net::DeviceRef,
-    pci::BoundDevice,
     rdma::{
         Config,
         Context,
@@ -146,17 +145,15 @@ pub(crate) struct Limits {
     pub(crate) most_send_sge: u32,
     pub(crate) max_recv_sge: u32,
     pub(crate) max_msg_size: u32,
-    pub(crate) max_dma_size: u64,
     pub(crate) max_srq: u32,
     pub(crate) max_srq_wr: u32,
     pub(crate) max_srq_sge: u32,
 }
 
 impl Limits {
-    /// From the validated capabilities and, for what a scatter entry may map, the DMA layer.
-    fn of(caps: &Caps, pdev: &BoundDevice) -> Self {
+    /// From the validated capabilities.
+    fn of(caps: &Caps) -> Self {
         let send_wqe = u32::from(caps.max_send_wqe).min(SEND_WQE_LIMIT);
-        let max_msg_size = 1u32 << caps.log_max_message;
         Self {
             max_qp: 1 << caps.log_max_qp,
             max_qp_wr: (1 << caps.log_max_qp_size) / SEND_BLOCKS,
@@ -166,16 +163,11 @@ impl Limits {
             max_send_sge: send_wqe.saturating_sub(SEND_HEAD) / DATA_SEGMENT,
             most_send_sge: u32::from(caps.max_send_wqe).saturating_sub(SEND_HEAD) / DATA_SEGMENT,
             max_recv_sge: u32::from(caps.max_receive_wqe) / DATA_SEGMENT,
-            max_msg_size,
+            max_msg_size: 1 << caps.log_max_message,
             max_srq: caps.max_srq(),
             // One stays free, so that an empty queue can be told from a full one.
             max_srq_wr: (1u32 << caps.log_max_srq_size).saturating_sub(1),
             max_srq_sge: u32::from(caps.max_receive_wqe).saturating_sub(SRQ_HEAD) / DATA_SEGMENT,
-            // CAST: `usize` has 64 bits here.
-            max_dma_size: u64::from(max_msg_size)
-                .min(DATA_SEGMENT_BYTES)
-                .min(pdev.max_segment().into())
-                .min(pdev.max_mapping() as u64),
         }
     }
 }
@@ -226,7 +218,17 @@ impl Data {
     }
 
     fn limits(&self) -> Result<Limits> {
-        Ok(Limits::of(&self.device.caps()?, &self.device.pdev))
+        Ok(Limits::of(&self.device.caps()?))
+    }
+
+    /// Most bytes that a scatter entry may map: what it can say, and what the DMA layer allows.
+    fn max_dma_size(&self) -> Result<u64> {
+        let pdev = &self.device.pdev;
+        Ok(u64::from(self.limits()?.max_msg_size)
+            .min(DATA_SEGMENT_BYTES)
+            .min(pdev.max_segment().into())
+            // CAST: `usize` has 64 bits here.
+            .min(pdev.max_mapping() as u64))
     }
 }
 
@@ -304,7 +306,7 @@ impl Driver for Verbs {
             let _: [u8; 0] = udata.request(0)?;
         }
         let caps = data.device.caps()?;
-        let limits = Limits::of(&caps, &data.device.pdev);
+        let limits = Limits::of(&caps);
         let rev = data.device.iseg.fw_rev();
         Ok(DeviceAttributes {
             fw_ver: u64::from(rev.major) << 32 | u64::from(rev.minor) << 16 | u64::from(rev.sub),

@@ -133,7 +133,7 @@ static MAX_MSG_SIZE: Attribute<Owner> = Attribute::ro(c"max_msg_size", |data: Pi
 });
 
 static MAX_DMA_SIZE: Attribute<Owner> = Attribute::ro(c"max_dma_size", |data: Pin<&Data>, out| {
-    show(out, data.limits()?.max_dma_size)
+    show(out, data.max_dma_size()?)
 });
 
 /// Beside the device's own files.
