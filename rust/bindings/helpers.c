@@ -33,6 +33,7 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/iter.h>
 #include <rdma/uverbs_ioctl.h>
+#include <rdma/uverbs_std_types.h>
 
 /* linux/completion.h */
 
@@ -928,4 +929,35 @@ int rmlx5_helper_uverbs_attr_get_len(const struct uverbs_attr_bundle *attrs,
 				     u16 id)
 {
 	return uverbs_attr_get_len(attrs, id);
+}
+
+bool rmlx5_helper_uverbs_attr_is_valid(const struct uverbs_attr_bundle *attrs,
+				       u16 id)
+{
+	return uverbs_attr_is_valid(attrs, id);
+}
+
+/* Of an attribute that must be there: which of its choices it is. */
+int rmlx5_helper_uverbs_attr_get_enum_id(const struct uverbs_attr_bundle *attrs,
+					 u16 id)
+{
+	return uverbs_attr_get_enum_id(attrs, id);
+}
+
+/* Bytes of an attribute that the core has copied; NULL when it is not there. */
+const void *
+rmlx5_helper_uverbs_attr_copied(const struct uverbs_attr_bundle *attrs, u16 id)
+{
+	const void *bytes = uverbs_attr_get_alloced_ptr(attrs, id);
+
+	return IS_ERR(bytes) ? NULL : bytes;
+}
+
+/* rdma/uverbs_std_types.h */
+
+/* Gives a new rule to its object; qp, which it keeps, may be NULL. */
+void rmlx5_helper_ib_set_flow(struct ib_uobject *uobject, struct ib_flow *flow,
+			      struct ib_qp *qp, struct ib_device *device)
+{
+	ib_set_flow(uobject, flow, qp, device, NULL);
 }

@@ -65,7 +65,10 @@ pub use flow::{
     EthernetFields, Filter, FlowKind, FlowSpec, Ipv4Fields, Ipv6Fields, NewFlow, PortFields,
 };
 pub use gid::{Gid, GidKind, GidKinds};
-pub use ioctl::{Attribute, Call, ContextAnswer, Definition, DeviceMethod, PageMethods, PdMethod};
+pub use ioctl::{
+    Attribute, Call, Choice, ContextAnswer, Definition, DeviceMethod, Held, ObjectMethods,
+    PageMethods, PdMethod, RuleMethods,
+};
 pub use kverbs::KernelVerbs;
 pub use mmap::{Cache, Vma};
 pub use mr::{Mr, NewMr, Reregister};

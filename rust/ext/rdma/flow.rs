@@ -6,6 +6,11 @@ use core::marker::PhantomData;
 use kernel::prelude::*;
 use rmlx5_bindings as bindings;
 
+use super::{object::Object, verbs::UserVerbs};
+
+/// The core's part of a rule and the driver's.
+pub(super) type FlowObject<D> = Object<bindings::ib_flow, <D as UserVerbs>::Flow>;
+
 /// What a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowKind {

@@ -7,70 +7,177 @@
 //!
 //! C header: [`include/rdma/uverbs_ioctl.h`](srctree/include/rdma/uverbs_ioctl.h)
 
+mod call;
+mod own;
+mod rules;
 mod tree;
 
 use core::{marker::PhantomData, ptr};
 
-use kernel::{error::to_result, prelude::*};
+use kernel::prelude::*;
 use rmlx5_bindings as bindings;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use self::tree::{Asked, OnDevice, OnPd, Paged};
+pub use self::{
+    call::Call,
+    own::{Held, ObjectMethods},
+    rules::RuleMethods,
+};
+use self::{
+    own::Owned,
+    rules::Ruled,
+    tree::{Asked, OnDevice, OnPd, Paged},
+};
 use super::{
     object::{Context, Pd},
     page::Place,
     verbs::UserVerbs,
 };
 
-/// An attribute of a method that user space has to give.
+/// Flags of an attribute, in the order of the C header: `zero_trailing`, `alloc_and_copy`, `mandatory`.
+const ZERO_TRAILING: u8 = 1 << 0;
+const COPIED: u8 = 1 << 1;
+const MANDATORY: u8 = 1 << 2;
+const IN: u32 = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_IN;
+
+/// One of the forms that a [`Attribute::choice`] can have, by what comes with it.
+#[repr(transparent)]
+pub struct Choice(bindings::uverbs_attr_spec);
+
+impl Choice {
+    /// Nothing.
+    pub const NOTHING: Self = Self(spec(IN, lengths(0, 0), 0));
+
+    /// A `T`, [`Call::read`].
+    pub const fn value<T>() -> Self {
+        Self(spec(IN, lengths(length_of::<T>(), length_of::<T>()), 0))
+    }
+}
+
+const fn length_of<T>() -> u16 {
+    assert!(size_of::<T>() <= u16::MAX as usize);
+    // CAST: checked above.
+    size_of::<T>() as u16
+}
+
+const fn lengths(minimum: u16, length: u16) -> bindings::uverbs_attr_spec__bindgen_ty_1 {
+    bindings::uverbs_attr_spec__bindgen_ty_1 {
+        ptr: bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_1 {
+            len: length,
+            min_len: minimum,
+        },
+    }
+}
+
+const fn spec(
+    kind: u32,
+    u: bindings::uverbs_attr_spec__bindgen_ty_1,
+    flags: u8,
+) -> bindings::uverbs_attr_spec {
+    bindings::uverbs_attr_spec {
+        // CAST: a few values.
+        type_: kind as u8,
+        _bitfield_align_1: [],
+        _bitfield_1: bindings::__BindgenBitfieldUnit::new([flags]),
+        u,
+        u2: bindings::uverbs_attr_spec__bindgen_ty_2 {
+            enum_def: bindings::uverbs_attr_spec__bindgen_ty_2__bindgen_ty_1 { ids: ptr::null() },
+        },
+    }
+}
+
+/// An attribute of a method. User space has to give it unless it says otherwise here.
 #[repr(transparent)]
 pub struct Attribute(bindings::uverbs_attr_def);
 
 impl Attribute {
     /// A number, [`Call::number`].
     pub const fn number(id: u16) -> Self {
-        Self::value::<u64>(id)
+        let length = length_of::<u64>();
+        Self::data(id, IN, length, length, MANDATORY)
+    }
+
+    /// A number that may be left out.
+    pub const fn optional_number(id: u16) -> Self {
+        let length = length_of::<u64>();
+        Self::data(id, IN, length, length, 0)
     }
 
     /// A `T`, no more and no less: [`Call::read`].
     pub const fn value<T>(id: u16) -> Self {
-        assert!(size_of::<T>() <= u16::MAX as usize);
-        // CAST: checked above.
-        let length = size_of::<T>() as u16;
-        let kind = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_IN;
-        Self::data(id, kind, length, length, false)
+        Self::data(id, IN, length_of::<T>(), length_of::<T>(), MANDATORY)
+    }
+
+    /// A `T` that may be left out.
+    pub const fn optional_value<T>(id: u16) -> Self {
+        Self::data(id, IN, length_of::<T>(), length_of::<T>(), 0)
+    }
+
+    /// One to `most` bytes: [`Call::bytes`].
+    pub const fn bytes(id: u16, most: u16) -> Self {
+        Self::data(id, IN, 1, most, COPIED | MANDATORY)
+    }
+
+    /// A set of bits; left out, it is empty: [`Call::flags`].
+    pub const fn flags(id: u16) -> Self {
+        Self::data(id, IN, length_of::<u32>(), length_of::<u64>(), 0)
+    }
+
+    /// One of several forms, by their place: [`Call::choice`], [`Call::read`].
+    pub const fn choice(id: u16, all: &'static [Choice]) -> Self {
+        assert!(all.len() <= u8::MAX as usize);
+        let u = bindings::uverbs_attr_spec__bindgen_ty_1 {
+            enum_def: bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_3 {
+                // CAST: checked above.
+                num_elems: all.len() as u8,
+            },
+        };
+        let kind = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_ENUM_IN;
+        let mut attr = spec(kind, u, MANDATORY);
+        attr.u2 = bindings::uverbs_attr_spec__bindgen_ty_2 {
+            enum_def: bindings::uverbs_attr_spec__bindgen_ty_2__bindgen_ty_1 {
+                ids: all.as_ptr().cast(),
+            },
+        };
+        Self(bindings::uverbs_attr_def { id, attr })
     }
 
     /// Room for a `T`, no more and no less: [`Call::answer`].
     pub const fn answer<T>(id: u16) -> Self {
-        assert!(size_of::<T>() <= u16::MAX as usize);
-        // CAST: checked above.
-        let length = size_of::<T>() as u16;
         let kind = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_OUT;
-        Self::data(id, kind, length, length, false)
+        Self::data(id, kind, length_of::<T>(), length_of::<T>(), MANDATORY)
     }
 
     /// Room for at least the first `minimum` bytes of a `T`, which newer versions make longer:
     /// [`Call::answer_in_part`].
     pub const fn answer_in_part<T>(id: u16, minimum: usize) -> Self {
-        assert!(minimum <= size_of::<T>() && size_of::<T>() <= u16::MAX as usize);
-        // CAST, twice: checked above.
-        let (minimum, length) = (minimum as u16, size_of::<T>() as u16);
+        assert!(minimum <= size_of::<T>());
         let kind = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_PTR_OUT;
-        Self::data(id, kind, minimum, length, true)
+        // CAST: checked above, and `T` is short enough.
+        let minimum = minimum as u16;
+        Self::data(
+            id,
+            kind,
+            minimum,
+            length_of::<T>(),
+            ZERO_TRAILING | MANDATORY,
+        )
     }
 
-    const fn data(id: u16, kind: u32, minimum: u16, length: u16, zero_trailing: bool) -> Self {
-        let u = bindings::uverbs_attr_spec__bindgen_ty_1 {
-            ptr: bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_1 {
-                len: length,
-                min_len: minimum,
-            },
-        };
-        Self::new(id, kind, u, zero_trailing)
+    const fn data(id: u16, kind: u32, minimum: u16, length: u16, flags: u8) -> Self {
+        let attr = spec(kind, lengths(minimum, length), flags);
+        Self(bindings::uverbs_attr_def { id, attr })
     }
 
     const fn object(id: u16, object: u16, access: bindings::uverbs_obj_access) -> Self {
+        Self::object_with(id, object, access, MANDATORY)
+    }
+
+    const fn object_with(
+        id: u16,
+        object: u16,
+        access: bindings::uverbs_obj_access,
+        flags: u8,
+    ) -> Self {
         let u = bindings::uverbs_attr_spec__bindgen_ty_1 {
             obj: bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_2 {
                 obj_type: object,
@@ -79,38 +186,8 @@ impl Attribute {
             },
         };
         let kind = bindings::uverbs_attr_type_UVERBS_ATTR_TYPE_IDR;
-        Self::new(id, kind, u, false)
-    }
-
-    const fn new(
-        id: u16,
-        kind: u32,
-        u: bindings::uverbs_attr_spec__bindgen_ty_1,
-        zero_trailing: bool,
-    ) -> Self {
-        /// Bits of the flags, in the order of the C header: `zero_trailing`, `mandatory`.
-        const ZERO_TRAILING: u8 = 1 << 0;
-        const MANDATORY: u8 = 1 << 2;
-        let flags = if zero_trailing {
-            ZERO_TRAILING | MANDATORY
-        } else {
-            MANDATORY
-        };
-        Self(bindings::uverbs_attr_def {
-            id,
-            attr: bindings::uverbs_attr_spec {
-                // CAST: a few values.
-                type_: kind as u8,
-                _bitfield_align_1: [],
-                _bitfield_1: bindings::__BindgenBitfieldUnit::new([flags]),
-                u,
-                u2: bindings::uverbs_attr_spec__bindgen_ty_2 {
-                    enum_def: bindings::uverbs_attr_spec__bindgen_ty_2__bindgen_ty_1 {
-                        ids: ptr::null(),
-                    },
-                },
-            },
-        })
+        let attr = spec(kind, u, flags);
+        Self(bindings::uverbs_attr_def { id, attr })
     }
 }
 
@@ -176,6 +253,16 @@ impl<D: UserVerbs> Definition<D> {
     pub const fn pages<M: PageMethods<D>>() -> Self {
         Self::tree(Paged::<D, M>::TREE)
     }
+
+    /// An object of the driver's own.
+    pub const fn object<O: ObjectMethods<D>>() -> Self {
+        Self::tree(Owned::<D, O>::TREE)
+    }
+
+    /// Methods by which processes make flow rules of such objects.
+    pub const fn rules<M: RuleMethods<D>>() -> Self {
+        Self::tree(Ruled::<D, M>::TREE)
+    }
 }
 
 /// The driver's part of the answer to QUERY_CONTEXT.
@@ -234,98 +321,4 @@ pub trait PageMethods<D: UserVerbs>: 'static {
 
     /// Tells the process what it got. An error destroys the object.
     fn answer(page: &D::Page, place: Place, call: &mut Call<'_>) -> Result;
-}
-
-/// The attributes of one call.
-///
-/// # Invariants
-///
-/// The pointer is valid for `'a`, the duration of the call.
-pub struct Call<'a>(*mut bindings::uverbs_attr_bundle, PhantomData<&'a mut ()>);
-
-impl Call<'_> {
-    /// # Safety
-    ///
-    /// `raw` must be that of a call that lasts longer than the result.
-    pub(super) unsafe fn from_raw(raw: *mut bindings::uverbs_attr_bundle) -> Self {
-        // INVARIANT: By the safety requirements.
-        Self(raw, PhantomData)
-    }
-
-    /// The number that user space sent.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for one that does not fit.
-    pub fn number(&self, id: u16) -> Result<u32> {
-        let mut number = 0u64;
-        // SAFETY: By the type invariant; without a default it must be there.
-        to_result(unsafe {
-            bindings::_uverbs_get_const_unsigned(
-                &raw mut number,
-                self.0,
-                id.into(),
-                u32::MAX.into(),
-                ptr::null_mut(),
-            )
-        })?;
-        Ok(u32::try_from(number)?)
-    }
-
-    /// The value that user space sent.
-    ///
-    /// # Errors
-    ///
-    /// `ENOENT` without such an attribute, `EINVAL` for a longer one, `EFAULT` when the memory is not there.
-    pub fn read<T: FromBytes + IntoBytes>(&self, id: u16) -> Result<T> {
-        let mut value = T::new_zeroed();
-        let bytes = value.as_mut_bytes();
-        // SAFETY: By the type invariant; the function writes so many bytes at most.
-        to_result(unsafe {
-            bindings::uverbs_copy_in(bytes.as_mut_ptr().cast(), self.0, id.into(), bytes.len())
-        })?;
-        Ok(value)
-    }
-
-    /// Sends an answer.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT` when the memory is not there.
-    pub fn answer<T: IntoBytes + Immutable>(&mut self, id: u16, answer: &T) -> Result {
-        let bytes = answer.as_bytes();
-        // SAFETY: By the type invariant; the function reads the bytes only.
-        to_result(unsafe {
-            bindings::uverbs_copy_to(self.0, id.into(), bytes.as_ptr().cast(), bytes.len())
-        })
-    }
-
-    /// Bytes that user space has room for.
-    ///
-    /// # Errors
-    ///
-    /// `ENOENT` without such an attribute.
-    pub fn room(&self, id: u16) -> Result<usize> {
-        // SAFETY: By the type invariant.
-        let length = unsafe { bindings::uverbs_attr_get_len(self.0, id) };
-        to_result(length.min(0))?;
-        Ok(usize::try_from(length)?)
-    }
-
-    /// Sends as much of an answer as there is room for, and zeros beyond it.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT` when the memory is not there.
-    pub fn answer_in_part(&mut self, id: u16, answer: &[u8]) -> Result {
-        // SAFETY: By the type invariant; the function reads the bytes only.
-        to_result(unsafe {
-            bindings::uverbs_copy_to_struct_or_zero(
-                self.0,
-                id.into(),
-                answer.as_ptr().cast(),
-                answer.len(),
-            )
-        })
-    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The description of methods for the core: constants that point to each other, as the macros of the C header make them.
 
-use core::{marker::PhantomData, ptr};
+use core::{marker::PhantomData, ptr, slice};
 
 use kernel::{
     error::{from_err_ptr, from_result},
@@ -18,24 +18,30 @@ use super::{
 const MOST: usize = 8;
 
 /// Attributes as the core wants them: it skips what is null.
-type Pointers = [*const bindings::uverbs_attr_def; MOST];
+pub(super) type Pointers = [*const bindings::uverbs_attr_def; MOST];
 
-const fn pointers(first: &'static Attribute, rest: &'static [Attribute]) -> Pointers {
-    assert!(rest.len() < MOST);
+pub(super) const fn pointers(
+    objects: &'static [Attribute],
+    rest: &'static [Attribute],
+) -> Pointers {
+    assert!(objects.len() + rest.len() <= MOST);
     let mut all: Pointers = [ptr::null(); MOST];
     // PANIC: evaluated when the driver is built, and checked above.
-    all[0] = &raw const first.0;
     let mut at = 0;
-    while at < rest.len() {
-        all[at + 1] = &raw const rest[at].0;
+    while at < objects.len() {
+        all[at] = &raw const objects[at].0;
+        at += 1;
+    }
+    while at < objects.len() + rest.len() {
+        all[at] = &raw const rest[at - objects.len()].0;
         at += 1;
     }
     all
 }
 
-type Handler = unsafe extern "C" fn(*mut bindings::uverbs_attr_bundle) -> c_int;
+pub(super) type Handler = unsafe extern "C" fn(*mut bindings::uverbs_attr_bundle) -> c_int;
 
-const fn method(
+pub(super) const fn method(
     id: u16,
     attributes: &'static Pointers,
     handler: Option<Handler>,
@@ -70,7 +76,7 @@ pub(super) struct Asked<A>(PhantomData<A>);
 
 impl<A: ContextAnswer> Asked<A> {
     const ATTRIBUTE: &'static Attribute = &A::ATTRIBUTE;
-    const ATTRIBUTES: &'static Pointers = &pointers(Self::ATTRIBUTE, &[]);
+    const ATTRIBUTES: &'static Pointers = &pointers(slice::from_ref(Self::ATTRIBUTE), &[]);
     // The core has the method already.
     // CAST, below: small numbers.
     const METHOD: &'static bindings::uverbs_method_def = &method(
@@ -87,7 +93,7 @@ pub(super) struct OnDevice<D, M>(PhantomData<(D, M)>);
 
 impl<D: UserVerbs, M: DeviceMethod<D>> OnDevice<D, M> {
     const FIRST: &'static Attribute = &M::FIRST;
-    const ATTRIBUTES: &'static Pointers = &pointers(Self::FIRST, M::REST);
+    const ATTRIBUTES: &'static Pointers = &pointers(slice::from_ref(Self::FIRST), M::REST);
     const METHOD: &'static bindings::uverbs_method_def =
         &method(driver_number(M::METHOD), Self::ATTRIBUTES, Some(Self::call));
     const METHODS: &'static Methods = &[Self::METHOD];
@@ -115,7 +121,7 @@ impl<D: UserVerbs, M: PdMethod<D>> OnPd<D, M> {
         Self::PD,
         bindings::uverbs_obj_access_UVERBS_ACCESS_READ,
     );
-    const ATTRIBUTES: &'static Pointers = &pointers(Self::HANDLE, M::ATTRIBUTES);
+    const ATTRIBUTES: &'static Pointers = &pointers(slice::from_ref(Self::HANDLE), M::ATTRIBUTES);
     const METHOD: &'static bindings::uverbs_method_def =
         &method(M::METHOD, Self::ATTRIBUTES, Some(Self::call));
     const METHODS: &'static Methods = &[Self::METHOD];
@@ -136,7 +142,7 @@ impl<D: UserVerbs, M: PdMethod<D>> OnPd<D, M> {
 }
 
 /// A number in the part that is for drivers. Building fails for one that is not.
-const fn driver_number(number: u16) -> u16 {
+pub(super) const fn driver_number(number: u16) -> u16 {
     assert!(number >> bindings::UVERBS_ID_NS_SHIFT != 0);
     number
 }
@@ -159,13 +165,13 @@ impl<D: UserVerbs, M: PageMethods<D>> Paged<D, M> {
     );
     const CREATE: &'static bindings::uverbs_method_def = &method(
         M::CREATE,
-        &pointers(Self::NEW, M::ATTRIBUTES),
+        &pointers(slice::from_ref(Self::NEW), M::ATTRIBUTES),
         Some(Self::create),
     );
     // The core has a handler for that.
     const DESTROY: &'static bindings::uverbs_method_def = &method(
         M::DESTROY,
-        &pointers(Self::OLD, &[]),
+        &pointers(slice::from_ref(Self::OLD), &[]),
         Some(bindings::uverbs_destroy_def_handler),
     );
     const METHODS: &'static [*const bindings::uverbs_method_def; 2] =

@@ -12,7 +12,7 @@ use super::{
         ah::AddressVector,
         cq::NewCq,
         device::Shell,
-        flow::NewFlow,
+        flow::{FlowObject, NewFlow},
         ioctl::Call,
         kverbs::KernelVerbs,
         mr::{Allocated, NewMr, Reregister},
@@ -36,7 +36,6 @@ pub(super) type CqObject<D> =
 pub(super) type QpObject<D> =
     Object<bindings::ib_qp, Watched<bindings::ib_qp, <D as UserVerbs>::Qp>>;
 type SrqObject<D> = Object<bindings::ib_srq, Watched<bindings::ib_srq, <D as UserVerbs>::Srq>>;
-type FlowObject<D> = Object<bindings::ib_flow, <D as UserVerbs>::Flow>;
 type WindowObject<D> = Object<bindings::ib_mw, <D as UserVerbs>::Window>;
 type WqObject<D> = Object<bindings::ib_wq, Watched<bindings::ib_wq, <D as UserVerbs>::Wq>>;
 type WqTableObject<D> = Object<bindings::ib_rwq_ind_table, <D as UserVerbs>::WqTable>;
