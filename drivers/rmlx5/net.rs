@@ -48,6 +48,7 @@ pub(crate) mod flow;
 mod footing;
 mod gauge;
 mod hash;
+pub(crate) mod headers;
 mod lanes;
 mod layout;
 mod netdev;

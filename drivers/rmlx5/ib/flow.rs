@@ -27,21 +27,27 @@ use mlx5_hw::{
 use super::{
     abi,
     qp::Pair,
+    rule::{
+        check_priority,
+        checked,
+        UserRule,
+        GROUPS,
+        PRIORITIES, //
+    },
     Data, //
 };
 use crate::net::{
     entrance::{
+        Effect,
         Pattern,
-        Rule,
         RuleCaps, //
     },
-    flow::Headers, //
+    headers::{
+        Fields,
+        Headers, //
+    }, //
 };
 
-/// Priorities that users have. Source: `MLX5_IB_FLOW_LAST_PRIO`, `MLX5_BY_PASS_NUM_REGULAR_PRIOS`.
-const PRIORITIES: u16 = 16;
-/// Rules for groups only come after all others, whatever their priority says (`MLX5_IB_FLOW_MCAST_PRIO`).
-const GROUPS: u8 = 16;
 /// `IB_FLOW_ATTR_FLAGS_DONT_TRAP` and `..._EGRESS` of include/rdma/ib_verbs.h.
 const KNOWN_FLAGS: u32 = 1 << 1 | 1 << 2;
 /// `IB_FLOW_SPEC_INNER`, and the types behind it that the C driver knows: ESP, VXLAN, GRE, MPLS, tag, drop,
@@ -314,20 +320,17 @@ fn pattern(data: &Data, new: &NewFlow<'_>, caps: &RuleCaps) -> Result<Pattern> {
             FlowSpec::Other(_) => return Err(EINVAL),
         }
     }
-    if !both.values.is_within(&both.mask) {
-        data.complain(fmt!("flow rule: a value has bits that its mask has not"));
-        return Err(EINVAL);
-    }
     let band = match is_for_groups(new)? {
         true => GROUPS,
         // CAST: below 16.
         false => new.priority().min(PRIORITIES - 1) as u8,
     };
-    Ok(Pattern {
-        band,
-        mask: both.mask,
-        values: both.values,
-    })
+    let criteria = both.mask.criteria();
+    let (mask, values) = (
+        Fields::new(both.mask.bytes())?,
+        Fields::new(both.values.bytes())?,
+    );
+    checked(data, band, criteria, mask, values)
 }
 
 /// Makes a rule. The core has checked that the user may, and keeps the QP.
@@ -336,19 +339,11 @@ pub(super) fn create(
     qp: Qp<'_, Pair>,
     new: &NewFlow<'_>,
     udata: &mut Udata<'_>,
-) -> Result<Rule> {
+) -> Result<UserRule> {
     let pair = qp.payload();
     pair.home().alive()?;
     abi::parse_create_flow(udata)?;
-    // Not what one would expect, but what the C driver says.
-    if new.priority() >= PRIORITIES {
-        data.complain(fmt!(
-            "flow rule: priority {}, the limit is {}",
-            new.priority(),
-            PRIORITIES - 1
-        ));
-        return Err(ENOMEM);
-    }
+    check_priority(data, new.priority())?;
     if new.flags() & !KNOWN_FLAGS != 0 {
         return Err(EINVAL);
     }
@@ -360,7 +355,12 @@ pub(super) fn create(
         ));
         return Err(EOPNOTSUPP);
     }
-    let tir = pair.tir()?;
-    data.entrance
-        .add(pair.home(), tir, |caps| pattern(data, new, caps))
+    let effect = Effect {
+        tir: Some(pair.tir()?),
+        tag: None,
+    };
+    let rule = data
+        .entrance
+        .add(pair.home(), effect, |caps| pattern(data, new, caps))?;
+    Ok(UserRule::new(rule, None))
 }

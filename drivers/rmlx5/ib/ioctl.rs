@@ -24,6 +24,10 @@ use mlx5_hw::{
 use super::{
     context::UserContext,
     doorbell::AskedPage,
+    matcher::{
+        ByMatcher,
+        Matcher, //
+    },
     Data,
     Domain,
     Verbs,
@@ -36,6 +40,8 @@ pub(super) const DEFINITIONS: &[Definition<Verbs>] = &[
     Definition::pd_method::<QueryPd>(),
     Definition::device_method::<QueryPort>(),
     Definition::pages::<Uar>(),
+    Definition::object::<Matcher>(),
+    Definition::rules::<ByMatcher>(),
     Definition::END,
 ];
 

@@ -51,6 +51,7 @@ use super::{
         Pair, //
     },
     resource,
+    rule::UserRule,
     srq::{
         self,
         Shared, //
@@ -70,7 +71,6 @@ use super::{
     Data,
     Verbs, //
 };
-use crate::net::entrance::Rule;
 
 impl UserVerbs for Verbs {
     type Cq = Completions;
@@ -81,7 +81,7 @@ impl UserVerbs for Verbs {
     type Xrcd = ExtendedDomain;
     type Wq = Receiver;
     type WqTable = wq::Table;
-    type Flow = Rule;
+    type Flow = UserRule;
 
     const DEFINITIONS: &'static [Definition<Self>] = ioctl::DEFINITIONS;
 
@@ -223,7 +223,7 @@ impl UserVerbs for Verbs {
         qp: Qp<'_, Pair>,
         new: &NewFlow<'_>,
         udata: &mut Udata<'_>,
-    ) -> Result<Rule> {
+    ) -> Result<UserRule> {
         flow::create(data, qp, new, udata)
     }
 

@@ -25,11 +25,13 @@ use mlx5_hw::{
     ifc, //
 };
 
-pub(crate) use super::rules::Pattern;
+pub(crate) use super::rules::{
+    Effect,
+    Pattern, //
+};
 use super::{
     flow::{
         self,
-        Destination,
         Table, //
     },
     places::LOG_BANDS,
@@ -191,22 +193,23 @@ impl Entrance {
         })
     }
 
-    /// Frames that match go to TIR `tir` from now on. `pattern` is told what the card can do. Sleeps.
+    /// `effect` is what happens to frames that match from now on. `pattern` is told what the card can do. Sleeps.
     /// `EOPNOTSUPP` when the card has no room before the interface, `ENOSPC` when there are too many rules of
-    /// that priority.
+    /// that priority, `EEXIST` when there is a rule for the same frames that says something else.
     pub(crate) fn add(
         self: &Arc<Self>,
         home: &Home,
-        tir: u32,
+        effect: Effect,
         pattern: impl FnOnce(&RuleCaps) -> Result<Pattern>,
     ) -> Result<Rule> {
         let mut inner = self.inner.lock();
         let id = inner.next;
         let caps = inner.caps(home)?;
         let pattern = pattern(&caps)?;
+        let band = pattern.band;
         let added = inner
             .users(home, caps)
-            .and_then(|users| users.rules.add(&pattern, id, Destination::Tir(tir)));
+            .and_then(|users| users.rules.add(pattern, id, effect));
         // There may be a table without a rule now.
         inner.tidy();
         added?;
@@ -215,7 +218,7 @@ impl Entrance {
         Ok(Rule {
             entrance: self.clone(),
             home: home.clone(),
-            band: pattern.band,
+            band,
             id,
         })
     }

@@ -18,6 +18,7 @@ use mlx5_hw::{
     span, //
 };
 
+pub(crate) use super::headers::Headers;
 use crate::{
     cmd::Command,
     home::Home,
@@ -80,88 +81,34 @@ impl Match {
     }
 }
 
-/// Bytes of the outer headers, and of the miscellaneous fields that follow them.
-const OUTER: usize = bytes_of::<ifc::fte_match_set_lyr_2_4>();
-const MISC: usize = bytes_of::<ifc::fte_match_set_misc>();
-
-/// Fields of a packet as the card lays them out, as a mask or as values.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Headers {
-    outer: [u8; OUTER],
-    misc: [u8; MISC],
-}
-
-impl Headers {
-    /// No field.
-    pub(crate) const NOTHING: Self = Self {
-        outer: [0; OUTER],
-        misc: [0; MISC],
-    };
-
-    /// Sets fields of the outer headers. `EINVAL` for a value that does not fit its field.
-    pub(crate) fn set_outer(
-        &mut self,
-        set: impl FnOnce(&mut Mut<'_, ifc::fte_match_set_lyr_2_4>),
-    ) -> Result {
-        let mut outer = Mut::new(&mut self.outer).ok_or(EINVAL)?;
-        set(&mut outer);
-        match outer.overflowed() {
-            true => Err(EINVAL),
-            false => Ok(()),
-        }
-    }
-
-    /// Sets miscellaneous fields. `EINVAL` for a value that does not fit its field.
-    pub(crate) fn set_misc(
-        &mut self,
-        set: impl FnOnce(&mut Mut<'_, ifc::fte_match_set_misc>),
-    ) -> Result {
-        let mut misc = Mut::new(&mut self.misc).ok_or(EINVAL)?;
-        set(&mut misc);
-        match misc.overflowed() {
-            true => Err(EINVAL),
-            false => Ok(()),
-        }
-    }
-
-    /// The outer headers.
-    pub(crate) fn outer(&self) -> Result<Ref<'_, ifc::fte_match_set_lyr_2_4>> {
-        Ref::new(&self.outer).ok_or(EINVAL)
-    }
-
-    /// Whether it has no bit that `mask` does not have.
-    pub(crate) fn is_within(&self, mask: &Self) -> bool {
-        let within = |bytes: &[u8], mask: &[u8]| {
-            let mut pairs = words(bytes).zip(words(mask));
-            pairs.all(|(value, mask)| value & !mask == 0)
-        };
-        within(&self.outer, &mask.outer) && within(&self.misc, &mask.misc)
-    }
-
-    /// Which parts a mask looks at, as `match_criteria_enable` says it.
-    fn criteria(&self) -> u32 {
-        let part = |bytes: &[u8], bit| match words(bytes).any(|word| word != 0) {
-            true => bit,
-            false => 0,
-        };
-        part(&self.outer, raw::MLX5_MATCH_OUTER_HEADERS)
-            | part(&self.misc, raw::MLX5_MATCH_MISC_PARAMETERS)
-    }
-}
-
-const _: () = assert!(OUTER % 8 == 0 && MISC % 8 == 0, "whole words");
-
-/// The words of a part: a card's order of bytes does not matter for bits that are there or not.
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    let words = bytes.chunks_exact(8).filter_map(|word| word.first_chunk());
-    words.map(|word| u64::from_ne_bytes(*word))
-}
-
 /// Where an entry sends its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
     Table(u32),
     Tir(u32),
+}
+
+/// What happens to the packets of an entry.
+#[derive(Clone, Copy)]
+pub(super) enum Action<'a> {
+    Drop,
+    Forward(&'a [Destination]),
+}
+
+impl Action<'_> {
+    fn code(self) -> u32 {
+        match self {
+            Self::Drop => raw::MLX5_FLOW_CONTEXT_ACTION_DROP,
+            Self::Forward(_) => raw::MLX5_FLOW_CONTEXT_ACTION_FWD_DEST,
+        }
+    }
+
+    fn destinations(&self) -> &[Destination] {
+        match self {
+            Self::Drop => &[],
+            Self::Forward(list) => list,
+        }
+    }
 }
 
 struct CreateTable {
@@ -252,7 +199,8 @@ struct CreateGroup<'a> {
     table: u32,
     first: u32,
     last: u32,
-    mask: &'a Headers,
+    criteria: u8,
+    mask: &'a [u8],
 }
 
 impl Command for CreateGroup<'_> {
@@ -275,11 +223,12 @@ impl Command for CreateGroup<'_> {
             )
             .set(
                 field!(create_flow_group_in, match_criteria_enable),
-                self.mask.criteria().into(),
-            )
-            .with(span!(create_flow_group_in, match_criteria), |all| {
-                fill(all, self.mask);
-            });
+                self.criteria.into(),
+            );
+        place(
+            input.raw(span!(create_flow_group_in, match_criteria)),
+            self.mask,
+        );
         Ok(())
     }
 
@@ -294,21 +243,11 @@ plain_command! {
     kind: u32 => table_type, table: u32 => table_id, group: u32 => group_id
 }
 
-/// Writes the fields where masks and values have them.
-fn fill(all: &mut Mut<'_, ifc::fte_match_param>, headers: &Headers) {
-    let copy = |to: &mut [u8], from: &[u8]| {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = *from;
-        }
-    };
-    copy(
-        all.raw(span!(fte_match_param, outer_headers)),
-        &headers.outer,
-    );
-    copy(
-        all.raw(span!(fte_match_param, misc_parameters)),
-        &headers.misc,
-    );
+/// Writes masks or values from their start on.
+fn place(all: &mut [u8], from: &[u8]) {
+    for (to, from) in all.iter_mut().zip(from) {
+        *to = *from;
+    }
 }
 
 /// op_mod of SET_FLOW_TABLE_ENTRY that changes an entry; 0 makes one.
@@ -318,8 +257,9 @@ struct SetEntry<'a> {
     table: u32,
     group: u32,
     place: u32,
-    values: &'a Headers,
-    destinations: &'a [Destination],
+    values: &'a [u8],
+    tag: u32,
+    action: Action<'a>,
     /// It is there and gets another list of destinations.
     is_change: bool,
 }
@@ -338,7 +278,7 @@ impl Command for SetEntry<'_> {
     }
 
     fn in_tail(&self) -> usize {
-        bytes_of::<ifc::dest_format>().saturating_mul(self.destinations.len())
+        bytes_of::<ifc::dest_format>().saturating_mul(self.action.destinations().len())
     }
 
     fn fill(&self, input: &mut Mut<'_, Self::In>) -> Result {
@@ -349,7 +289,7 @@ impl Command for SetEntry<'_> {
             );
         }
         // CAST: a list is as long as users have QPs, at most 24 bits.
-        let count = self.destinations.len() as u64;
+        let count = self.action.destinations().len() as u64;
         input
             .set(field!(set_fte_in, table_type), NIC_RX.into())
             .set(field!(set_fte_in, table_id), self.table.into())
@@ -357,19 +297,15 @@ impl Command for SetEntry<'_> {
             .with(span!(set_fte_in, flow_context), |context| {
                 context
                     .set(field!(flow_context, group_id), self.group.into())
-                    .set(
-                        field!(flow_context, action),
-                        raw::MLX5_FLOW_CONTEXT_ACTION_FWD_DEST.into(),
-                    )
-                    .set(field!(flow_context, destination_list_size), count)
-                    .with(span!(flow_context, match_value), |all| {
-                        fill(all, self.values);
-                    });
+                    .set(field!(flow_context, flow_tag), self.tag.into())
+                    .set(field!(flow_context, action), self.action.code().into())
+                    .set(field!(flow_context, destination_list_size), count);
+                place(context.raw(span!(flow_context, match_value)), self.values);
             });
         let places = input
             .tail()
             .chunks_exact_mut(bytes_of::<ifc::dest_format>());
-        for (place, destination) in places.zip(self.destinations) {
+        for (place, destination) in places.zip(self.action.destinations()) {
             let (kind, id) = match *destination {
                 Destination::Table(id) => (raw::MLX5_IFC_FLOW_DESTINATION_TYPE_FLOW_TABLE, id),
                 Destination::Tir(id) => (raw::MLX5_IFC_FLOW_DESTINATION_TYPE_TIR, id),
@@ -447,17 +383,19 @@ impl Group {
         values: Match,
         destination: Destination,
     ) -> Result<Entry> {
-        self.entry_of(place, &values.headers()?, &[destination])
+        let values = values.headers()?;
+        self.entry_of(place, values.bytes(), 0, Action::Forward(&[destination]))
     }
 
-    /// Adds an entry whose packets go to each of the destinations. Sleeps.
+    /// Adds an entry for values of any fields. Completions of its packets show `tag`, 24 bits. Sleeps.
     pub(super) fn entry_of(
         &self,
         place: u32,
-        values: &Headers,
-        destinations: &[Destination],
+        values: &[u8],
+        tag: u32,
+        action: Action<'_>,
     ) -> Result<Entry> {
-        self.set(place, values, destinations, false)?;
+        self.set(place, values, tag, action, false)?;
         Ok(Entry {
             table: self.table,
             place,
@@ -470,17 +408,20 @@ impl Group {
     pub(super) fn redirect(
         &self,
         entry: &Entry,
-        values: &Headers,
+        values: &[u8],
+        tag: u32,
         destinations: &[Destination],
     ) -> Result {
-        self.set(entry.place, values, destinations, true)
+        let action = Action::Forward(destinations);
+        self.set(entry.place, values, tag, action, true)
     }
 
     fn set(
         &self,
         place: u32,
-        values: &Headers,
-        destinations: &[Destination],
+        values: &[u8],
+        tag: u32,
+        action: Action<'_>,
         is_change: bool,
     ) -> Result {
         Ok(self.home.cmd().exec(&SetEntry {
@@ -488,7 +429,8 @@ impl Group {
             group: self.number,
             place,
             values,
-            destinations,
+            tag,
+            action,
             is_change,
         })?)
     }
@@ -526,17 +468,25 @@ impl Table {
 
     /// Adds a group for the places `first` to `last`. Sleeps.
     pub(super) fn group(&self, first: u32, last: u32, mask: Match) -> Result<Group> {
-        self.group_of(first, last, &mask.headers()?)
+        let mask = mask.headers()?;
+        self.group_of(first, last, mask.criteria(), mask.bytes())
     }
 
-    /// Adds a group that looks at any fields. Sleeps.
-    pub(super) fn group_of(&self, first: u32, last: u32, mask: &Headers) -> Result<Group> {
+    /// Adds a group that looks at any fields, of the parts that `criteria` names (`MLX5_MATCH_*`). Sleeps.
+    pub(super) fn group_of(
+        &self,
+        first: u32,
+        last: u32,
+        criteria: u8,
+        mask: &[u8],
+    ) -> Result<Group> {
         Ok(Group {
             table: self.number,
             number: self.home.cmd().exec(&CreateGroup {
                 table: self.number,
                 first,
                 last,
+                criteria,
                 mask,
             })?,
             home: self.home.clone(),

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The table of users' rules.
 //!
-//! Rules that say the same share an entry: each gets the frame. Rules that look at the same fields share a flow group as
-//! far as its places go, see [`super::places`].
+//! Rules for the same frames share an entry: each gets the frame, or none does. Rules that look at the same fields share a
+//! flow group as far as its places go, see [`super::places`].
+//!
+//! Source of what may share an entry: `check_conflicting_ftes` and `add_rule_fte` in core/fs_core.c.
 
 use kernel::prelude::*;
 
 use super::{
     flow::{
+        Action,
         Destination,
         Entry,
         Group,
-        Headers,
         Table, //
     },
+    headers::Fields,
     places::{
         Places,
         Range,
@@ -23,20 +26,31 @@ use super::{
 use crate::home::Home;
 
 /// What a rule is about: masks, values, and which band it is in.
-#[derive(Clone, Copy)]
 pub(crate) struct Pattern {
     /// Lower ones win; below 32.
     pub(crate) band: u8,
-    pub(crate) mask: Headers,
-    pub(crate) values: Headers,
+    /// The parts of a packet that the card looks at, `MLX5_MATCH_*`.
+    pub(crate) criteria: u8,
+    pub(crate) mask: Fields,
+    pub(crate) values: Fields,
 }
 
-/// Rules that say the same.
+/// What happens to frames that match.
+#[derive(Clone, Copy)]
+pub(crate) struct Effect {
+    /// They go to this TIR, or nowhere.
+    pub(crate) tir: Option<u32>,
+    /// Their completions show this, 24 bits.
+    pub(crate) tag: Option<u32>,
+}
+
+/// Rules for the same frames.
 struct Shared {
     entry: Entry,
-    values: Headers,
-    /// Ids of the rules, and where each leads to.
-    rules: KVec<(u64, Destination)>,
+    values: Fields,
+    tag: u32,
+    /// Ids of the rules, and the TIR that each leads to. All lead to one, or none does.
+    rules: KVec<(u64, Option<u32>)>,
 }
 
 impl Shared {
@@ -44,32 +58,49 @@ impl Shared {
         self.rules.iter().any(|(other, _)| *other == id)
     }
 
-    /// Where all rules lead to, that with id `without` aside.
-    fn destinations(&self, without: Option<u64>) -> Result<KVec<Destination>> {
+    fn drops(&self) -> bool {
+        self.rules.iter().all(|(_, tir)| tir.is_none())
+    }
+
+    /// Where all rules lead to, that with id `without` aside and TIR `with` beside: each once, as the card wants it.
+    fn destinations(&self, without: Option<u64>, with: Option<u32>) -> Result<KVec<Destination>> {
         let mut list = KVec::with_capacity(self.rules.len() + 1, GFP_KERNEL)?;
-        for (id, to) in self.rules.iter() {
-            if Some(*id) != without {
-                list.push(*to, GFP_KERNEL)?;
+        let others = self.rules.iter().filter(|(id, _)| Some(*id) != without);
+        for tir in Iterator::chain(others.filter_map(|(_, tir)| *tir), with) {
+            let to = Destination::Tir(tir);
+            if !list.contains(&to) {
+                list.push(to, GFP_KERNEL)?;
             }
         }
         Ok(list)
     }
 
-    /// One more rule. Sleeps.
-    fn join(&mut self, group: &Group, id: u64, to: Destination) -> Result {
+    fn redirect(&self, group: &Group, to: &[Destination]) -> Result {
+        group.redirect(&self.entry, self.values.bytes(), self.tag, to)
+    }
+
+    /// One more rule. Sleeps. `EEXIST` when it says something else.
+    fn join(&mut self, group: &Group, id: u64, effect: Effect) -> Result {
+        let differs = effect.tag.is_some_and(|tag| tag != self.tag);
+        if self.drops() != effect.tir.is_none() || differs {
+            return Err(EEXIST);
+        }
         self.rules.reserve(1, GFP_KERNEL)?;
-        let mut list = self.destinations(None)?;
-        list.push(to, GFP_KERNEL)?;
-        group.redirect(&self.entry, &self.values, &list)?;
-        Ok(self.rules.push((id, to), GFP_KERNEL)?)
+        if let Some(tir) = effect.tir {
+            self.redirect(group, &self.destinations(None, Some(tir))?)?;
+        }
+        Ok(self.rules.push((id, effect.tir), GFP_KERNEL)?)
     }
 
     /// One rule less. `false` when that was the last one, or the card does not let go of one: nobody may get anything
     /// then. Sleeps.
     fn leave(&mut self, group: &Group, id: u64) -> bool {
-        let stays = self.destinations(Some(id)).is_ok_and(|list| {
-            !list.is_empty() && group.redirect(&self.entry, &self.values, &list).is_ok()
-        });
+        let others = self.rules.iter().any(|(other, _)| *other != id);
+        let stays = others
+            && (self.drops()
+                || self
+                    .destinations(Some(id), None)
+                    .is_ok_and(|list| self.redirect(group, &list).is_ok()));
         if stays {
             self.rules.retain(|(other, _)| *other != id);
         }
@@ -82,16 +113,18 @@ struct Span {
     /// From the first place on.
     entries: KVec<Option<Shared>>,
     group: Group,
-    mask: Headers,
+    criteria: u8,
+    mask: Fields,
     range: Range,
 }
 
 impl Span {
-    fn new(table: &Table, range: Range, mask: &Headers) -> Result<Self> {
+    fn new(table: &Table, range: Range, criteria: u8, mask: Fields) -> Result<Self> {
         Ok(Self {
             entries: KVec::new(),
-            group: table.group_of(range.first, range.last(), mask)?,
-            mask: *mask,
+            group: table.group_of(range.first, range.last(), criteria, mask.bytes())?,
+            criteria,
+            mask,
             range,
         })
     }
@@ -110,25 +143,32 @@ impl Span {
     }
 
     /// The entry with these values, and the group.
-    fn find(&mut self, values: &Headers) -> Option<(&mut Shared, &Group)> {
+    fn find(&mut self, values: &Fields) -> Option<(&mut Shared, &Group)> {
         let mut entries = self.entries.iter_mut().flatten();
         let found = entries.find(|shared| shared.values == *values)?;
         Some((found, &self.group))
     }
 
     /// A rule in a vacant place. Sleeps.
-    fn add(&mut self, at: usize, values: &Headers, id: u64, to: Destination) -> Result {
+    fn add(&mut self, at: usize, values: Fields, id: u64, effect: Effect) -> Result {
         if at == self.entries.len() {
             self.entries.push(None, GFP_KERNEL)?;
         }
         let slot = self.entries.get_mut(at).ok_or(EINVAL)?;
         let mut rules = KVec::with_capacity(1, GFP_KERNEL)?;
-        rules.push((id, to), GFP_KERNEL)?;
+        rules.push((id, effect.tir), GFP_KERNEL)?;
         // CAST: a few places.
         let place = self.range.first.saturating_add(at as u32);
+        let tag = effect.tag.unwrap_or_default();
+        let to = effect.tir.map(Destination::Tir);
+        let action = match to.as_slice() {
+            [] => Action::Drop,
+            list => Action::Forward(list),
+        };
         *slot = Some(Shared {
-            entry: self.group.entry_of(place, values, &[to])?,
-            values: *values,
+            entry: self.group.entry_of(place, values.bytes(), tag, action)?,
+            values,
+            tag,
             rules,
         });
         Ok(())
@@ -182,26 +222,26 @@ impl Rules {
         spans.all(Option::is_none)
     }
 
-    /// Adds a rule. Sleeps. `ENOSPC` when the band is full.
-    pub(super) fn add(&mut self, pattern: &Pattern, id: u64, to: Destination) -> Result {
+    /// Adds a rule. Sleeps. `ENOSPC` when the band is full, `EEXIST` when another one says something else.
+    pub(super) fn add(&mut self, pattern: Pattern, id: u64, effect: Effect) -> Result {
         let band = self
             .bands
             .get_mut(usize::from(pattern.band))
             .ok_or(EINVAL)?;
         let mut vacant = None;
         for span in band.iter_mut().flatten() {
-            if span.mask != pattern.mask {
+            if span.criteria != pattern.criteria || span.mask != pattern.mask {
                 continue;
             }
             if let Some((shared, group)) = span.find(&pattern.values) {
-                return shared.join(group, id, to);
+                return shared.join(group, id, effect);
             }
             vacant = vacant.or_else(|| Some((span.range, span.vacant()?)));
         }
         if let Some((range, at)) = vacant {
             let mut spans = band.iter_mut().flatten();
             let span = spans.find(|span| span.range == range).ok_or(EINVAL)?;
-            return span.add(at, &pattern.values, id, to);
+            return span.add(at, pattern.values, id, effect);
         }
         let free = band.iter().position(Option::is_none);
         let at = free.unwrap_or(band.len());
@@ -210,8 +250,8 @@ impl Rules {
             band.push(None, GFP_KERNEL)?;
         }
         let slot = band.get_mut(at).ok_or(EINVAL)?;
-        let mut span = Span::new(&self.table, range, &pattern.mask)?;
-        span.add(0, &pattern.values, id, to)?;
+        let mut span = Span::new(&self.table, range, pattern.criteria, pattern.mask)?;
+        span.add(0, pattern.values, id, effect)?;
         *slot = Some(span);
         Ok(())
     }
