@@ -48,7 +48,7 @@ works() {
 
 # wrong COLUMN: each verdict on requests with one thing wrong; the table has what is right.
 wrong() {
-	for wrong_part in verbs_wrong verbs_shapes verbs_pages; do
+	for wrong_part in verbs_wrong verbs_shapes verbs_pages verbs_matcher; do
 		python3 $wrong_part.py "$(stock_ibdev)" || { echo "$wrong_part ended early"; break; }
 	done >"/tmp/wrong.$1" 2>&1
 	awk -v column="$1" '!/^#/ && NF { print $1, column == "rmlx5" && $3 ~ /^[^#]/ ? $3 : $2 }' verbs-wrong.table >/tmp/right

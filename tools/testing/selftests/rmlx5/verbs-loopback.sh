@@ -87,6 +87,15 @@ test_raw_frames() {
 	is "$(echo "$got" | tr '\n' ';')" "1 interface;2 first second;3 first;4 second;5 first;6 first;7 interface;" "frames"
 }
 
+# The same by matchers, whose masks and values are laid out as on the card: 17 is EEXIST.
+test_raw_matched() {
+	ip maddr add 01:50:56:19:20:a7 dev "$(stock_netdev)"
+	got=$(python3 verbs-raw.py "$(stock_ibdev)" matched "$(stock_netdev)")
+	ip maddr del 01:50:56:19:20:a7 dev "$(stock_netdev)"
+	is "$(echo "$got" | tr '\n' ';')" \
+		"1 first;2 interface;3 first second;tag 17;drop 17;4 first;5 interface;6;7 second;tag 0x123;8 interface;" "frames"
+}
+
 # A GID index where nothing is, and one beyond the table.
 test_wrong_gid_index() {
 	for index in 100 250; do

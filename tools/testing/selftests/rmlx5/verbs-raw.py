@@ -3,6 +3,7 @@
 
 usage: verbs-raw.py DEVICE refusals             prints a name and an errno a line
        verbs-raw.py DEVICE frames INTERFACE     prints who got which frame
+       verbs-raw.py DEVICE matched INTERFACE    the same for rules by matchers
        verbs-raw.py DEVICE hold                 makes one of everything, prints a line, and waits for its end
        verbs-raw.py DEVICE make                 makes a QP for raw packets
 """
@@ -12,11 +13,17 @@ import socket
 import sys
 import time
 
-from pyverbs.cq import CQ
+from pyverbs.cq import CQ, CQEX, CqInitAttrEx, PollCqAttr
 from pyverbs.device import Context
 from pyverbs.flow import Flow, FlowAttr
 from pyverbs.mr import MR
 from pyverbs.pd import PD
+from pyverbs.providers.mlx5.dr_action import DrActionDrop, DrActionQp, DrActionTag
+from pyverbs.providers.mlx5.dr_domain import DrDomain
+from pyverbs.providers.mlx5.dr_matcher import DrMatcher
+from pyverbs.providers.mlx5.dr_rule import DrRule
+from pyverbs.providers.mlx5.dr_table import DrTable
+from pyverbs.providers.mlx5.mlx5dv_flow import Mlx5FlowMatchParameters
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.spec import EthSpec, Ipv4ExtSpec, Ipv6Spec, TcpUdpSpec
@@ -24,6 +31,7 @@ from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wq import WQAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 import pyverbs.enums as e
+import pyverbs.providers.mlx5.mlx5_enums as dve
 
 import verbs_wq
 from verbs_wq import KEY, TCP, UDP, V4, V6
@@ -31,16 +39,20 @@ from verbs_wq import KEY, TCP, UDP, V4, V6
 GROUP = "01:50:56:19:20:a7"
 # Free for experiments.
 ETHERTYPE = 0x88B5
+SOURCE, OTHER = bytes.fromhex("248a07a528c8"), bytes.fromhex("248a07a528c9")
 LENGTH = 60
 
 
 class Side:
     """A context with a QP for raw packets that is ready."""
 
-    def __init__(self, device, srq=False):
+    # Tag of the last completion of a side that sees them.
+    tag = 0
+
+    def __init__(self, device, srq=False, tagged=False):
         self.context = Context(name=device)
         self.pd = PD(self.context)
-        self.cq = CQ(self.context, 16)
+        self.cq = CQEX(self.context, CqInitAttrEx(cqe=16, wc_flags=e.IBV_WC_EX_WITH_FLOW_TAG)) if tagged else CQ(self.context, 16)
         self.mr = MR(self.pd, 2048, e.IBV_ACCESS_LOCAL_WRITE)
         self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=8))) if srq else None
         self.qp = QP(self.pd, self.attributes(e.IBV_QPT_RAW_PACKET), QPAttr(port_num=1))
@@ -56,17 +68,28 @@ class Side:
     def receive(self):
         self.qp.post_recv(RecvWR(num_sge=1, sg=[SGE(self.mr.buf, 2048, self.mr.lkey)]))
 
-    def send(self, mark):
-        frame = bytes.fromhex(GROUP.replace(":", "") + "248a07a528c8") + ETHERTYPE.to_bytes(2, "big") + bytes([mark])
+    def send(self, mark, source=SOURCE):
+        frame = bytes.fromhex(GROUP.replace(":", "")) + source + ETHERTYPE.to_bytes(2, "big") + bytes([mark])
         self.mr.write(frame.ljust(LENGTH, b"\0"), LENGTH)
         self.qp.post_send(SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[SGE(self.mr.buf, LENGTH, self.mr.lkey)]))
         self.completion()
 
     def poll(self):
+        if isinstance(self.cq, CQEX):
+            return self.poll_tagged()
         count, done = self.cq.poll()
         if count and done[0].status != e.IBV_WC_SUCCESS:
             raise SystemExit(f"a completion with status {done[0].status}")
         return count
+
+    def poll_tagged(self):
+        if self.cq.start_poll(PollCqAttr()):
+            return 0
+        if self.cq.status != e.IBV_WC_SUCCESS:
+            raise SystemExit(f"a completion with status {self.cq.status}")
+        self.tag = self.cq.read_flow_tag()
+        self.cq.end_poll()
+        return 1
 
     def completion(self):
         end = time.monotonic() + 60
@@ -146,32 +169,42 @@ def refusals(device):
             print(name, abs(error.error_code))
 
 
-def frames(device, interface):
-    listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
-    listener.bind((interface, ETHERTYPE))
-    sender, first, second = Side(device), Side(device), Side(device)
-    sides = (first, second)
-    for side in sides:
-        for _ in range(8):
-            side.receive()
+class Ground:
+    """Two sides that wait for frames, one that sends them, and the interface."""
 
-    def heard(mark, timeout):
-        listener.settimeout(timeout)
+    def __init__(self, device, interface):
+        self.listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
+        self.listener.bind((interface, ETHERTYPE))
+        self.sender, self.first, self.second = Side(device), Side(device), Side(device, tagged=True)
+        self.sides = (self.first, self.second)
+        for side in self.sides:
+            for _ in range(8):
+                side.receive()
+
+    def heard(self, mark, timeout):
+        self.listener.settimeout(timeout)
         try:
-            while listener.recv(2048)[14] != mark:
+            while self.listener.recv(2048)[14] != mark:
                 pass
             return True
         except TimeoutError:
             return False
 
-    def round(mark, receivers, interface_too):
-        sender.send(mark)
+    def round(self, mark, receivers, interface_too, source=SOURCE):
+        """Sends a frame and prints who gets it, as often as they do."""
+        self.sender.send(mark, source)
         for side in receivers:
             side.completion()
         # Whoever gets it too has it by now, or soon.
-        names = ["interface"] if heard(mark, 60 if interface_too else 0.5) else []
-        names += [name for name, side in zip(("first", "second"), sides) if side in receivers or side.poll()]
+        names = ["interface"] if self.heard(mark, 60 if interface_too else 0.5) else []
+        for name, side in zip(("first", "second"), self.sides):
+            names += [name] * ((side in receivers) + side.poll())
         print(mark, *names)
+
+
+def frames(device, interface):
+    ground = Ground(device, interface)
+    first, second, sides, round = ground.first, ground.second, ground.sides, ground.round
 
     group = EthSpec(dst_mac=GROUP)
     kind = EthSpec(ether_type=ETHERTYPE)
@@ -193,16 +226,77 @@ def frames(device, interface):
     round(7, (), True)
 
 
+class Matchers:
+    """Rules of a side by matchers of source addresses; libmlx5 makes them of matchers when tables are the first of all."""
+
+    def __init__(self, side):
+        self.side = side
+        self.table = DrTable(DrDomain(side.context, dve.MLX5DV_DR_DOMAIN_TYPE_NIC_RX), 0)
+        self.matchers = {}
+
+    def rule(self, source, priority=0, tag=None, drop=False):
+        if priority not in self.matchers:
+            mask = Mlx5FlowMatchParameters(8, b"\xff" * 6 + bytes(2))
+            self.matchers[priority] = DrMatcher(self.table, priority, 1, mask)
+        actions = [DrActionDrop() if drop else DrActionQp(self.side.qp)]
+        if tag is not None:
+            actions.append(DrActionTag(tag))
+        return DrRule(self.matchers[priority], Mlx5FlowMatchParameters(8, source + bytes(2)), actions), actions
+
+    def refused(self, name, **values):
+        try:
+            self.rule(**values)
+            print(name, 0)
+        except PyverbsRDMAError as error:
+            print(name, abs(error.error_code))
+
+
+def end(rule):
+    """A rule, then what it was made of."""
+    for part in rule[0], *rule[1]:
+        part.close()
+
+
+def matched(device, interface):
+    ground = Ground(device, interface)
+    round, sides = ground.round, ground.sides
+    first, second = (Matchers(side) for side in sides)
+    one = first.rule(SOURCE)
+    round(1, sides[:1], False)
+    round(2, (), True, OTHER)
+    # Each once, whoever has said it how often.
+    again, others = first.rule(SOURCE), second.rule(SOURCE)
+    round(3, sides, False)
+    second.refused("tag", source=SOURCE, tag=7)
+    second.refused("drop", source=SOURCE, drop=True)
+    end(others)
+    end(one)
+    round(4, sides[:1], False)
+    end(again)
+    round(5, (), True)
+    # Lower priorities are asked first.
+    nobody, later = first.rule(SOURCE, priority=2, drop=True), second.rule(SOURCE, priority=3, tag=0x123)
+    round(6, (), False)
+    end(nobody)
+    round(7, sides[1:], False)
+    print("tag", hex(ground.second.tag))
+    end(later)
+    round(8, (), True)
+
+
 def hold(device):
     side = Side(device)
+    matchers = Matchers(side)
+    # Not of the frames that others send.
+    matched = matchers.rule(bytes(6)), matchers.rule(OTHER, drop=True)
     rules = [side.rule([EthSpec(dst_mac=GROUP)]), side.rule([EthSpec(dst_mac=GROUP)], qp=side.hashing(side.table()))]
-    print(len(rules), "rules", flush=True)
+    print(len(rules) + len(matched), "rules", flush=True)
     signal.pause()
 
 
 def main():
     device, what, *rest = sys.argv[1:]
-    {"refusals": refusals, "frames": frames, "hold": hold, "make": Side}[what](device, *rest)
+    {"refusals": refusals, "frames": frames, "matched": matched, "hold": hold, "make": Side}[what](device, *rest)
 
 
 main()

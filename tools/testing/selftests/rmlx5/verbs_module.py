@@ -3,10 +3,10 @@
 
 usage: verbs_module.py DIRECTORY DEVICE REQUESTS ANSWERS
 
-DIRECTORY holds the package `tests` as rdma-core ships it; modules beside this file belong to it, too. REQUESTS and ANSWERS are named pipes: a line "MODULE SECONDS
-TABLE SAID" (MODULE is the name behind `test_`) asks for a run, and its answer is the exit code of the process. What all
-modules import is imported once, before the processes are made: on an emulated processor that takes longer than the
-tests. No device is open then.
+DIRECTORY holds the package `tests` as rdma-core ships it; modules beside this file belong to it, too. REQUESTS and
+ANSWERS are named pipes: a line "MODULE SECONDS TABLE SAID [CLASS.test ...]" (MODULE is the name behind `test_`) asks for
+a run, of the tests named or of all, and its answer is the exit code of the process. What all modules import is imported
+once, before the processes are made: on an emulated processor that takes longer than the tests. No device is open then.
 
 A line of TABLE is MODULE, CLASS.test, verdict (pass, fail, error, skip) and the reason of a skip, with tabs between. It
 is written when the test ends, and `died` stands there before: a process that is killed leaves that word behind. SAID
@@ -76,12 +76,13 @@ class Result(unittest.TextTestResult):
         self.word, self.why = "skip", reason
 
 
-def run(module, table):
+def run(module, table, tests):
     """The process of a module; it does not return."""
     code = 1
     try:
         Result.module, Result.out = module, open(table, "w", encoding="utf-8")
-        suite = unittest.defaultTestLoader.loadTestsFromName(f"tests.test_{module}")
+        names = [f"tests.test_{module}.{test}" for test in tests] or [f"tests.test_{module}"]
+        suite = unittest.defaultTestLoader.loadTestsFromNames(names)
         unittest.TextTestRunner(stream=sys.stderr, verbosity=2, resultclass=Result).run(suite)
         code = 0
     finally:
@@ -111,13 +112,13 @@ while True:
         line = lines.readline().split()
     if not line:
         continue
-    module, seconds, table, said = line
+    module, seconds, table, said, *tests = line
     child = os.fork()
     if child == 0:
         out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(out, 1)
         os.dup2(out, 2)
-        run(module, table)
+        run(module, table, tests)
     code = wait(child, int(seconds))
     with open(answers, "w", encoding="utf-8") as out:
         out.write(f"{code}\n")
