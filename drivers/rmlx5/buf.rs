@@ -215,9 +215,16 @@ impl Buf {
 
     /// Zeroes the whole buffer. The device must not use it meanwhile.
     pub(crate) fn clear(&self) -> Result {
-        let zero = [0u8; 256];
-        for at in (0..self.len).step_by(zero.len()) {
-            self.write(at, &zero)?;
+        self.fill(&[0; BLOCK])
+    }
+
+    /// Makes every block of the buffer the same. The device must not use it meanwhile.
+    pub(crate) fn fill(&self, block: &[u8; BLOCK]) -> Result {
+        // Few large copies. A buffer is whole pages.
+        let image = [*block; PAGE / BLOCK / 4];
+        let image = image.as_flattened();
+        for at in (0..self.len).step_by(image.len()) {
+            self.write(at, image)?;
         }
         Ok(())
     }

@@ -249,10 +249,9 @@ impl CqRing {
 
     /// Makes all entries unwritten. The device must not use the ring.
     fn preset(&self) -> Result {
-        for at in (OP_OWN..self.buf.len()).step_by(CQE_BYTES) {
-            self.buf.write8(at, OP_OWN_UNUSED)?;
-        }
-        Ok(())
+        let mut unwritten = [0; CQE_BYTES];
+        unwritten[OP_OWN] = OP_OWN_UNUSED;
+        self.buf.fill(&unwritten)
     }
 
     /// The entry at `consumer`, if the device has written it.

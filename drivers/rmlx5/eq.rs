@@ -170,12 +170,9 @@ impl<T> Entries<T> {
     /// Sets all owner bits to "not yet written". The device must not use the ring.
     fn preset(&mut self, buf: &Buf) -> Result {
         self.consumer = Counter::default();
-        buf.clear()?;
-        for slot in 0..self.ring.entries() {
-            // CAST: rings are small.
-            buf.write8(slot as usize * EQE + OWNER, 1)?;
-        }
-        Ok(())
+        let mut unwritten = [0; EQE];
+        unwritten[OWNER] = 1;
+        buf.fill(&unwritten)
     }
 }
 

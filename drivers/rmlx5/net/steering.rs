@@ -130,7 +130,12 @@ pub(super) struct Wanted<'a> {
 
 /// Steering of an interface. Entries go first, so that nothing comes any more, then the way in; RQs go after it.
 pub(super) struct Steering {
-    listed: KVVec<Option<(u64, Entry)>>,
+    /// Addresses, where they are in the table, and their entries.
+    listed: KVVec<(u64, u32, Entry)>,
+    /// Places of no address.
+    vacant: KVVec<u32>,
+    /// All places for addresses.
+    room: usize,
     groups_entry: Option<Entry>,
     everything_entry: Option<Entry>,
     addresses: Group,
@@ -179,12 +184,15 @@ impl Steering {
         let everything = root.group(half + 1, half + 1, Match::NOTHING)?;
         let door = entrance.lead(home, &root)?;
         // CAST: at most 1024.
-        let mut listed = KVVec::with_capacity(half as usize, GFP_KERNEL)?;
-        for _ in 0..half {
-            listed.push(None, GFP_KERNEL)?;
+        let room = half as usize;
+        let mut vacant = KVVec::with_capacity(room, GFP_KERNEL)?;
+        for place in (0..half).rev() {
+            vacant.push(place, GFP_KERNEL)?;
         }
         Ok(Self {
-            listed,
+            listed: KVVec::with_capacity(room, GFP_KERNEL)?,
+            vacant,
+            room,
             groups_entry: None,
             everything_entry: None,
             addresses,
@@ -213,19 +221,21 @@ impl Steering {
 
     /// Receives nothing. Sleeps. An error leaves some entries.
     pub(super) fn deafen(&mut self) -> Result {
-        let entries = Iterator::chain(
-            self.listed
-                .iter_mut()
-                .filter_map(|slot| slot.take())
-                .map(|(_, entry)| entry),
-            [self.groups_entry.take(), self.everything_entry.take()]
-                .into_iter()
-                .flatten(),
-        );
-        for entry in entries {
+        while let Some((_, place, entry)) = self.listed.pop() {
+            self.vacate(place);
+            entry.end()?;
+        }
+        let general = [self.groups_entry.take(), self.everything_entry.take()];
+        for entry in general.into_iter().flatten() {
             entry.end()?;
         }
         Ok(())
+    }
+
+    /// No address is at `place` any more.
+    fn vacate(&mut self, place: u32) {
+        // There is room for all places, and each is held once.
+        let _ = self.vacant.push_within_capacity(place);
     }
 
     /// Receives what is wanted from now on, and nothing else. Addresses beyond the room of the table
@@ -241,7 +251,7 @@ impl Steering {
             }
             None => self.kinds.table.destination(),
         };
-        let room = self.listed.len();
+        let room = self.room;
         let stations = wanted.unicast.get(..room).unwrap_or(wanted.unicast);
         let left = room.saturating_sub(stations.len());
         let groups = wanted.multicast.get(..left).unwrap_or(wanted.multicast);
@@ -252,31 +262,33 @@ impl Steering {
             let same = |other: &[u8; 6]| number(other) == address;
             stations.iter().any(same) || groups.iter().any(same)
         };
-        for slot in self.listed.iter_mut() {
-            if slot
-                .as_ref()
-                .is_some_and(|(address, _)| !is_wanted(*address))
-            {
-                *slot = None;
-            }
-        }
-        for address in Iterator::chain(stations.iter(), groups).map(number) {
-            let known = |slot: &Option<(u64, Entry)>| {
-                slot.as_ref().is_some_and(|(other, _)| *other == address)
-            };
-            if self.listed.iter().any(known) {
+        let mut at = 0;
+        while let Some((address, place, _)) = self.listed.get(at) {
+            if is_wanted(*address) {
+                at += 1;
                 continue;
             }
-            let place = self.listed.iter().position(Option::is_none).ok_or(ENOSPC)?;
+            let place = *place;
+            drop(self.listed.remove(at));
+            self.vacate(place);
+        }
+        for address in Iterator::chain(stations.iter(), groups).map(number) {
+            if self.listed.iter().any(|(other, ..)| *other == address) {
+                continue;
+            }
+            let place = self.vacant.pop().ok_or(ENOSPC)?;
             let values = Match {
                 dmac: address,
                 ..Match::NOTHING
             };
-            // CAST: at most 1024.
-            let entry = self.addresses.entry(place as u32, values, to)?;
-            if let Some(slot) = self.listed.get_mut(place) {
-                *slot = Some((address, entry));
-            }
+            let entry = self
+                .addresses
+                .entry(place, values, to)
+                .inspect_err(|_| self.vacate(place))?;
+            // There is room for an entry of each place.
+            self.listed
+                .push_within_capacity((address, place, entry))
+                .map_err(|_| ENOSPC)?;
         }
 
         // CAST: at most 1024.

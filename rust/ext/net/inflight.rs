@@ -24,13 +24,14 @@ use kernel::{
         Arc,
     },
 };
+use pin_init::Zeroable;
 use rmlx5_bindings as bindings;
 
 use super::SkBuff;
 use crate::pci::BoundDevice;
 
 /// A piece of a packet as the device sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroable)]
 pub struct Piece {
     /// Bus address.
     pub address: u64,
@@ -118,19 +119,11 @@ pub fn ring<T: Send>(
     if !good(packets) || !good(pieces) {
         return Err(EINVAL);
     }
-    let mut slots = KVVec::with_capacity(packets, GFP_KERNEL)?;
-    for _ in 0..packets {
-        slots.push(UnsafeCell::new(MaybeUninit::uninit()), GFP_KERNEL)?;
-    }
-    let mut mappings = KVVec::with_capacity(pieces, GFP_KERNEL)?;
-    for _ in 0..pieces {
-        mappings.push(UnsafeCell::new(Piece { address: 0, len: 0 }), GFP_KERNEL)?;
-    }
     // INVARIANT: Nothing is in it.
     let ring = Arc::new(
         Ring {
-            packets: slots,
-            mappings,
+            packets: KVVec::zeroed(packets, GFP_KERNEL)?,
+            mappings: KVVec::zeroed(pieces, GFP_KERNEL)?,
             posted: Line(Atomic::new(0)),
             taken: Line(Atomic::new(0)),
             unmapped: Atomic::new(0),
