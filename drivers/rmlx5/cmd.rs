@@ -104,7 +104,8 @@ pub(crate) enum Cause {
     Timeout,
     /// The device is not there any more (all-ones).
     Gone,
-    /// The device generation is over or the card has been declared broken; nothing was sent.
+    /// The device generation is over or the card has been declared broken, and the card does not reach
+    /// memory any more.
     Dead,
     /// No slot or no memory; nothing was sent.
     Resources(Error),
@@ -129,6 +130,12 @@ impl CmdError {
     /// Whether the device may still be working on it: what it was given must not be freed.
     pub(crate) fn in_doubt(&self) -> bool {
         matches!(self.cause, Cause::Timeout | Cause::Gone)
+    }
+
+    /// After a command that takes an object away: whether the object may be there still, with the memory
+    /// that it was given.
+    pub(crate) fn keeps_object(&self) -> bool {
+        self.cause != Cause::Dead
     }
 
     /// Whether the device has no more of what the command makes.

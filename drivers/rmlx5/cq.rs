@@ -455,10 +455,7 @@ impl Cq {
         if let Err(error) = cmd.exec(&DestroyCq {
             number: self.number,
         }) {
-            leak_if_in_doubt(&error, self.ring);
-            if let Some(next) = self.next {
-                leak_if_in_doubt(&error, next);
-            }
+            leak_with_object(&error, (self.ring, self.next));
         }
     }
 
@@ -471,6 +468,13 @@ impl Cq {
 const ARM_SEQUENCE_SHIFT: u32 = 28;
 /// Only solicited completions. Source: `MLX5_CQ_DB_REQ_NOT_SOL` in include/linux/mlx5/cq.h.
 const ARM_SOLICITED: u32 = 1 << 24;
+
+/// Keeps the memory of an object for ever that the device did not take away.
+pub(crate) fn leak_with_object<T>(error: &CmdError, memory: T) {
+    if error.keeps_object() {
+        core::mem::forget(memory);
+    }
+}
 
 /// Keeps memory for ever that the device may still write: a few KiB are better lost than shared.
 pub(crate) fn leak_if_in_doubt<T>(error: &CmdError, memory: T) {

@@ -13,13 +13,6 @@ use kernel::{
     new_spinlock_irq,
     prelude::*,
     sync::{
-        atomic::{
-            ordering::{
-                Acquire,
-                Release, //
-            },
-            Atomic, //
-        },
         Arc,
         SetOnce,
         SpinLockIrq, //
@@ -71,6 +64,7 @@ use crate::{
     },
     irq::Eqs,
     iseg::Iseg,
+    master::Master,
     pages::{
         Pages,
         Requests, //
@@ -144,7 +138,7 @@ pub(crate) struct Device {
     pub(crate) bar: Bar,
     enabled: Enabled,
     /// 1 while the card may reach memory.
-    mastering: Atomic<u32>,
+    master: Arc<Master>,
     /// `rmlx5/BDF/` in debugfs.
     pub(crate) debugfs: Arc<Dir>,
     /// Node the card is attached to.
@@ -169,7 +163,8 @@ impl Device {
             return Err(ENODEV);
         }
         let node = Node::of_device(pdev.device());
-        let cmd = Cmd::new(pdev, iseg.clone(), node)?;
+        let master = Arc::new(Master::new(pdev), GFP_KERNEL)?;
+        let cmd = Cmd::new(pdev, iseg.clone(), master.clone(), node)?;
         let queue = Queue::new(c"rmlx5", workqueue::Kind::Unbound)?;
         let worker = Worker::new(&queue)?;
         let requests = Requests::new(worker.clone())?;
@@ -201,7 +196,7 @@ impl Device {
                 iseg,
                 bar,
                 enabled,
-                mastering: Atomic::new(0),
+                master,
                 debugfs,
                 node,
                 pdev: pdev.clone(),
@@ -216,8 +211,7 @@ impl Device {
     pub(crate) fn up(self: &Arc<Self>, caller: Caller) -> Result {
         self.pages.forget(&self.requests);
         self.progress(Progress::Nothing);
-        self.mastering.store(1, Release);
-        self.enabled.set_master();
+        self.master.begin();
         let progress = |progress| self.progress(progress);
         let ready = Boot::begin(self.card(&progress), caller)?
             .enable()?
@@ -301,13 +295,12 @@ impl Device {
 
     /// Switches bus mastering off, for a device whose generation is over.
     pub(crate) fn quiesce(&self) {
-        self.enabled.clear_master();
-        self.mastering.store(0, Release);
+        self.master.end();
     }
 
     /// Whether the card may reach memory. Any context.
     pub(crate) fn is_bus_master(&self) -> bool {
-        self.mastering.load(Acquire) != 0
+        self.master.is_on()
     }
 
     /// Notes how far the device is.
@@ -341,6 +334,11 @@ impl Device {
 
     /// The set of counters that QPs of the current generation count in; 0: none. Sleeps.
     pub(crate) fn counter_set(&self) -> u8 {
+        // Who is late, from an earlier generation, must not ask a card that is being brought up: its
+        // refusal would stand.
+        if self.current.lock().progress < Progress::Initialised {
+            return 0;
+        }
         self.counters.set(&self.cmd, self.cmd.generation())
     }
 

@@ -22,10 +22,10 @@ use crate::{
 /// A device in one generation.
 #[derive(Clone)]
 pub(crate) struct Home {
-    device: Arc<Device>,
-    generation: u32,
-    /// For this generation only.
+    /// For this generation only. Before the device: what the queue was given goes after it.
     cmd: Cmd,
+    generation: u32,
+    device: Arc<Device>,
 }
 
 impl Home {

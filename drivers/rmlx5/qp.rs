@@ -50,7 +50,10 @@ use crate::{
         CmdError,
         Command, //
     },
-    cq::leak_if_in_doubt,
+    cq::{
+        leak_if_in_doubt,
+        leak_with_object, //
+    },
     doorbell::Doorbell,
     plain_command,
     record::{
@@ -380,7 +383,7 @@ impl Qp {
         if let Err(error) = cmd.exec(&DestroyQp {
             number: self.number,
         }) {
-            leak_if_in_doubt(&error, self.ring);
+            leak_with_object(&error, self.ring);
         }
     }
 

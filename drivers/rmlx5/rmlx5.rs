@@ -61,6 +61,7 @@ mod ib;
 mod irq;
 mod iseg;
 mod limit;
+mod master;
 mod mr;
 mod net;
 mod pages;

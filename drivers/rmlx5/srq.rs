@@ -45,7 +45,10 @@ use crate::{
         CmdError,
         Command, //
     },
-    cq::leak_if_in_doubt,
+    cq::{
+        leak_if_in_doubt,
+        leak_with_object, //
+    },
     plain_command, //
 };
 
@@ -230,7 +233,7 @@ impl UserSrq {
             true => cmd.exec(&DestroyXrcSrq { number }),
         };
         if let Err(error) = destroyed {
-            leak_if_in_doubt(&error, (self.buf, self.record));
+            leak_with_object(&error, (self.buf, self.record));
         }
     }
 }

@@ -10,10 +10,7 @@
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    },
+    sync::Mutex,
     time::Delta, //
 };
 use kernel_ext::time::{
@@ -41,7 +38,6 @@ use crate::{
         CqRing,
         Moderation, //
     },
-    device::Device,
     doorbell::Doorbell,
     home::Home,
     mr::{
@@ -146,8 +142,9 @@ struct Station {
 
 impl Station {
     /// Makes everything; the QP is ready. On failure nothing is left. Sleeps.
-    fn open(device: &Arc<Device>) -> Result<Self> {
-        let home = Home::now(device);
+    fn open(home: &Home) -> Result<Self> {
+        let home = home.clone();
+        let device = home.device().clone();
         let cmd = home.cmd();
         let eq = device.comp_eq(0).ok_or(ENODEV)?;
         let dev = device.pdev.device();
@@ -278,22 +275,25 @@ impl Umr {
         })
     }
 
-    /// Changes a key of the current generation. Sleeps.
+    /// Changes a key of the generation of `home`. Sleeps.
     ///
     /// # Errors
     ///
     /// `EIO` when the device refuses the request, with a line, or its generation is over; `ETIMEDOUT`.
     /// The key may have changed only after `ETIMEDOUT`.
-    pub(crate) fn change(&self, device: &Arc<Device>, change: &Change) -> Result {
+    pub(crate) fn change(&self, home: &Home, change: &Change) -> Result {
         let mut guard = self.station.lock();
+        // Here, since who waited for the lock may have waited through a reset.
+        home.alive()?;
+        let device = home.device();
         if guard
             .as_ref()
-            .is_some_and(|station| !station.home.is_current())
+            .is_some_and(|station| station.home.generation() != home.generation())
         {
             *guard = None;
         }
         if guard.is_none() {
-            *guard = Some(Station::open(device)?);
+            *guard = Some(Station::open(home)?);
         }
         let Some(station) = Option::as_mut(&mut *guard) else {
             return Err(EIO);

@@ -25,7 +25,10 @@ use super::{
     CmdError,
     Command, //
 };
-use crate::iseg::Iseg;
+use crate::{
+    iseg::Iseg,
+    master::Master, //
+};
 
 /// A handle of the command queue.
 ///
@@ -42,9 +45,14 @@ pub(crate) struct Cmd {
 impl Cmd {
     /// A queue, and a handle that goes with the device from generation to generation. Errors as for
     /// [`Queue::new`].
-    pub(crate) fn new(pdev: &BoundDevice, iseg: Arc<Iseg>, node: Node) -> Result<Self> {
+    pub(crate) fn new(
+        pdev: &BoundDevice,
+        iseg: Arc<Iseg>,
+        master: Arc<Master>,
+        node: Node,
+    ) -> Result<Self> {
         Ok(Self {
-            queue: Queue::new(pdev, iseg, node)?,
+            queue: Queue::new(pdev, iseg, master, node)?,
             generation: None,
         })
     }

@@ -50,7 +50,8 @@ use crate::{
         Iseg,
         QueueShape, //
     },
-    limit::Limit, //
+    limit::Limit,
+    master::Master, //
 };
 
 /// Ownership bit of the last byte of an entry.
@@ -150,6 +151,7 @@ pub(super) struct Inner {
 pub(crate) struct Queue {
     pub(super) pdev: BoundDevice,
     pub(super) iseg: Arc<Iseg>,
+    master: Arc<Master>,
     pub(super) node: Node,
     pub(super) entries: Buf,
     pub(super) memory: Memory,
@@ -177,7 +179,12 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Allocates everything that commands of ordinary size need. Nothing is told to the device.
-    pub(crate) fn new(pdev: &BoundDevice, iseg: Arc<Iseg>, node: Node) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        pdev: &BoundDevice,
+        iseg: Arc<Iseg>,
+        master: Arc<Master>,
+        node: Node,
+    ) -> Result<Arc<Self>> {
         let entries = Buf::new(pdev.device(), node, PAGE)?;
         let memory = Memory::new()?;
         let mut free = Free::new()?;
@@ -192,6 +199,7 @@ impl Queue {
             pin_init!(Self {
                 pdev: pdev.clone(),
                 iseg,
+                master,
                 node,
                 entries,
                 memory,
@@ -274,6 +282,8 @@ impl Queue {
 
     /// Ends the generation: every waiter returns at once, nothing is sent any more. Any context.
     pub(crate) fn fail(&self, verdict: Verdict) {
+        // Whoever is told that the generation is over gives memory back.
+        self.master.end();
         // The first reason stands; `Dead` is the weakest.
         if self.verdict() != Verdict::Broken {
             self.verdict.store(verdict.code(), Release);

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 
 use super::{
     leak_if_in_doubt,
+    leak_with_object,
     CreateCq,
     DestroyCq,
     ModerateCq,
@@ -136,7 +137,7 @@ impl UserCq {
         if let Err(error) = cmd.exec(&DestroyCq {
             number: self.number,
         }) {
-            leak_if_in_doubt(&error, (self.buf, self.record));
+            leak_with_object(&error, (self.buf, self.record));
         }
     }
 }

@@ -116,7 +116,7 @@ impl Drop for Region {
         }
         let destroyed = self.key.take().map(|key| key.destroy(self.home.cmd()));
         if let Some(Err(error)) = destroyed {
-            if error.in_doubt() {
+            if error.keeps_object() {
                 // The device may still use the memory: it stays pinned for ever.
                 core::mem::forget((self.memory.take(), self.list.take()));
             }
@@ -230,7 +230,7 @@ pub(super) fn reregister(
         access: permissions(new.access),
         atomic,
     };
-    data.umr.change(&data.device, &change)?;
+    data.umr.change(&old.home, &change)?;
     old.access.store(new.access.bits(), Relaxed);
     Ok(None)
 }

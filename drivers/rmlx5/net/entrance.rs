@@ -74,7 +74,8 @@ impl RuleCaps {
         }
         let chains = property!(modify_root) != 0
             && property!(identified_miss_table_mode) != 0
-            && property!(flow_table_modify) != 0;
+            && property!(flow_table_modify) != 0
+            && property!(flow_modify_en) != 0;
         let log_places = property!(log_max_ft_size).min(LOG_PLACES.into());
         if property!(ft_support) == 0 || !chains || log_places < LOG_BANDS.into() {
             return Err(EOPNOTSUPP);
@@ -203,6 +204,8 @@ impl Entrance {
         pattern: impl FnOnce(&RuleCaps) -> Result<Pattern>,
     ) -> Result<Rule> {
         let mut inner = self.inner.lock();
+        // Here, since who waited for the lock may have waited through a reset.
+        home.alive()?;
         let id = inner.next;
         let caps = inner.caps(home)?;
         let pattern = pattern(&caps)?;

@@ -50,7 +50,7 @@ struct Shared {
     values: Fields,
     tag: u32,
     /// Ids of the rules, and the TIR that each leads to. All lead to one, or none does.
-    rules: KVec<(u64, Option<u32>)>,
+    rules: KVVec<(u64, Option<u32>)>,
 }
 
 impl Shared {
@@ -63,8 +63,8 @@ impl Shared {
     }
 
     /// Where all rules lead to, that with id `without` aside and TIR `with` beside: each once, as the card wants it.
-    fn destinations(&self, without: Option<u64>, with: Option<u32>) -> Result<KVec<Destination>> {
-        let mut list = KVec::with_capacity(self.rules.len() + 1, GFP_KERNEL)?;
+    fn destinations(&self, without: Option<u64>, with: Option<u32>) -> Result<KVVec<Destination>> {
+        let mut list = KVVec::with_capacity(self.rules.len() + 1, GFP_KERNEL)?;
         let others = self.rules.iter().filter(|(id, _)| Some(*id) != without);
         for tir in Iterator::chain(others.filter_map(|(_, tir)| *tir), with) {
             let to = Destination::Tir(tir);
@@ -155,7 +155,7 @@ impl Span {
             self.entries.push(None, GFP_KERNEL)?;
         }
         let slot = self.entries.get_mut(at).ok_or(EINVAL)?;
-        let mut rules = KVec::with_capacity(1, GFP_KERNEL)?;
+        let mut rules = KVVec::with_capacity(1, GFP_KERNEL)?;
         rules.push((id, effect.tir), GFP_KERNEL)?;
         // CAST: a few places.
         let place = self.range.first.saturating_add(at as u32);

@@ -51,7 +51,10 @@ use crate::{
         CmdError,
         Command, //
     },
-    cq::leak_if_in_doubt,
+    cq::{
+        leak_if_in_doubt,
+        leak_with_object, //
+    },
     record::{
         Record,
         Records, //
@@ -383,7 +386,7 @@ impl UserQp {
         if let Err(error) = cmd.exec(&DestroyQp {
             number: self.number,
         }) {
-            leak_if_in_doubt(&error, self.memory);
+            leak_with_object(&error, self.memory);
         }
     }
 }

@@ -49,30 +49,30 @@ impl Enabled {
         }
         Ok(())
     }
-
-    /// Lets the device read and write memory and send interrupts.
-    pub fn set_master(&self) {
-        // SAFETY: The device is valid and bound.
-        unsafe { bindings::pci_set_master(self.device.as_raw()) }
-    }
-
-    /// Stops the device from reading and writing memory and from sending interrupts.
-    pub fn clear_master(&self) {
-        // SAFETY: The device is valid and bound.
-        unsafe { bindings::pci_clear_master(self.device.as_raw()) }
-    }
 }
 
 impl Drop for Enabled {
     fn drop(&mut self) {
         if self.on.load(Relaxed) {
-            self.clear_master();
+            self.device.clear_master();
         }
         self.disable();
     }
 }
 
 impl BoundDevice {
+    /// Lets the device read and write memory and send interrupts.
+    pub fn set_master(&self) {
+        // SAFETY: The device is valid and bound.
+        unsafe { bindings::pci_set_master(self.as_raw()) }
+    }
+
+    /// Stops the device from reading and writing memory and from sending interrupts.
+    pub fn clear_master(&self) {
+        // SAFETY: The device is valid and bound.
+        unsafe { bindings::pci_clear_master(self.as_raw()) }
+    }
+
     /// Remembers the configuration space, MSI-X state included, for [`BoundDevice::restore_state`].
     ///
     /// # Errors

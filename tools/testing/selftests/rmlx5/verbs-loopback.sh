@@ -29,7 +29,7 @@ test_rc_pingpong() { loop ibv_rc_pingpong -n 100; }
 test_rc_pingpong_events_and_compared() { loop ibv_rc_pingpong -n 100 -e -c; }
 test_rc_pingpong_sizes() { for size in 1 63 4097 65537 1000000; do loop ibv_rc_pingpong -n 20 -c -s $size; done; }
 test_rc_pingpong_mtus() { for mtu in 256 512 1024; do loop ibv_rc_pingpong -n 20 -c -s 9000 -m $mtu; done; }
-test_uc_pingpong() { loop ibv_uc_pingpong -n 100 -e; }
+test_uc_pingpong() { loop ibv_uc_pingpong -n 100 -e; loop ibv_uc_pingpong -n 20 -s 4097; }
 test_ud_pingpong() { loop ibv_ud_pingpong -n 100 -e; loop ibv_ud_pingpong -n 50 -s 1000; }
 test_srq_pingpong() { loop ibv_srq_pingpong -n 100 -e; loop ibv_srq_pingpong -n 100 -q 4 -s 4097; }
 test_xsrq_pingpong() { loop ibv_xsrq_pingpong -n 100 -e; loop ibv_xsrq_pingpong -n 50 -s 65537; }

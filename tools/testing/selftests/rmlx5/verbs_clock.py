@@ -45,6 +45,9 @@ class Clock:
     def nanoseconds(self, cycles):
         _, nsec, then, frac, mult, shift, mask, _ = self.page()
         passed = cycles - then & mask
+        # Programs multiply in 64 bits.
+        if min(passed, mask + 1 - passed) * mult >= 1 << 64:
+            raise OverflowError(f"the page was written last {passed} cycles ago")
         if passed > mask // 2:
             return nsec - ((mask + 1 - passed) * mult - frac >> shift)
         return nsec + (passed * mult + frac >> shift)
