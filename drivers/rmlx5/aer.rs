@@ -38,7 +38,6 @@ fn drain(device: &Device, verdict: Verdict) {
     device.health.pause();
     device.lost(verdict);
     device.recovery.stop_all();
-    device.quiesce();
 }
 
 /// Waits until the device answers reads again, looking at least every 100 ms.

@@ -270,7 +270,6 @@ impl Device {
         boot::undo(self.card(&|progress| self.progress(progress)), progress);
         self.progress(Progress::Nothing);
         self.cmd.fail(Verdict::Dead);
-        self.quiesce();
     }
 
     /// Lets go of the card for good: participants first, then the hardware. At unbind.
@@ -450,7 +449,6 @@ impl Patient for Device {
         }
         self.lost(Verdict::Broken);
         self.recovery.stop_all();
-        self.quiesce();
         true
     }
 }

@@ -34,12 +34,10 @@ impl Master {
     }
 
     /// A generation is over: the card reads and writes nothing and sends no interrupt when this returns.
-    /// Any context.
+    /// Whatever was noted before: who restores the configuration space switches it on. Any context.
     pub(crate) fn end(&self) {
-        if self.is_on() {
-            self.pdev.clear_master();
-            self.on.store(0, Release);
-        }
+        self.pdev.clear_master();
+        self.on.store(0, Release);
     }
 
     /// Whether the card may reach memory. Any context.

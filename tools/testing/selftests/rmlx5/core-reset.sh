@@ -74,6 +74,21 @@ test_function_reset() {
 	bounded reset_prepare $BOUND_DETECTED && bounded reset_done $BOUND_RESET
 }
 
+# A card that does not come back does not reach memory: the configuration that is restored behind the reset is that of a
+# card in use.
+test_failed_reset_leaves_no_master() {
+	remember
+	# CREATE_EQ is 0x301.
+	host card 0 inject fail-command status=8 opcode=0x301 count=1 >/dev/null
+	inject "$BDF" 0x10 0
+	until_is 30 dead attr state || fail "state is $(attr state)"
+	expect master false "$(host card 0 bus | sed -n 's/.*"bus_master": *\([a-z]*\).*/\1/p')"
+	echo "$BDF" >"$DEV/driver/unbind"
+	echo "$BDF" >$PCI/drivers/rmlx5/bind
+	alive
+	expect master true "$(host card 0 bus | sed -n 's/.*"bus_master": *\([a-z]*\).*/\1/p')"
+}
+
 # The status registers are clean afterwards, so that nobody is blamed for an old error.
 test_status_cleared() {
 	remember
