@@ -67,7 +67,7 @@ pub use flow::{
 pub use gid::{Gid, GidKind, GidKinds};
 pub use ioctl::{
     Attribute, Call, Choice, ContextAnswer, Definition, DeviceMethod, Held, ObjectMethods,
-    PageMethods, PdMethod, RuleMethods,
+    ObjectNumbers, PageMethods, PdMethod, RuleMethods,
 };
 pub use kverbs::KernelVerbs;
 pub use mmap::{Cache, Vma};

@@ -11,6 +11,7 @@ use kernel_ext::rdma::{
     ContextAnswer,
     Definition,
     DeviceMethod,
+    ObjectNumbers,
     PageMethods,
     Pd,
     PdMethod,
@@ -130,7 +131,7 @@ impl Uar {
     const INDEX: u16 = raw::MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID as u16;
 }
 
-impl PageMethods<Verbs> for Uar {
+impl ObjectNumbers for Uar {
     const OBJECT: u16 = raw::MLX5_IB_OBJECT_UAR as u16;
     const CREATE: u16 = raw::MLX5_IB_METHOD_UAR_OBJ_ALLOC as u16;
     const NEW: u16 = raw::MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE as u16;
@@ -142,7 +143,9 @@ impl PageMethods<Verbs> for Uar {
     ];
     const DESTROY: u16 = raw::MLX5_IB_METHOD_UAR_OBJ_DESTROY as u16;
     const OLD: u16 = raw::MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE as u16;
+}
 
+impl PageMethods<Verbs> for Uar {
     /// `EOPNOTSUPP` for an unknown type, and for BlueFlame where writes are not combined; `ENOMEM` when there are no more
     /// pages.
     fn create(

@@ -13,6 +13,7 @@ use kernel_ext::rdma::{
     Context,
     Held,
     ObjectMethods,
+    ObjectNumbers,
     Qp,
     RuleMethods, //
 };
@@ -149,7 +150,7 @@ impl Matcher {
     }
 }
 
-impl ObjectMethods<Verbs> for Matcher {
+impl ObjectNumbers for Matcher {
     const OBJECT: u16 = raw::MLX5_IB_OBJECT_FLOW_MATCHER as u16;
     const CREATE: u16 = raw::MLX5_IB_METHOD_FLOW_MATCHER_CREATE as u16;
     const NEW: u16 = raw::MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE as u16;
@@ -163,7 +164,9 @@ impl ObjectMethods<Verbs> for Matcher {
     ];
     const DESTROY: u16 = raw::MLX5_IB_METHOD_FLOW_MATCHER_DESTROY as u16;
     const OLD: u16 = raw::MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE as u16;
+}
 
+impl ObjectMethods<Verbs> for Matcher {
     /// Nothing is on the card before there is a rule. `EIO` for a context of an earlier generation.
     fn create(data: &Data, context: Context<'_, UserContext>, call: &mut Call<'_>) -> Result<Self> {
         context.payload().home()?;

@@ -34,13 +34,7 @@ impl Headers {
         &mut self,
         set: impl FnOnce(&mut Mut<'_, ifc::fte_match_set_lyr_2_4>),
     ) -> Result {
-        let (outer, _) = self.0.split_at_mut(OUTER);
-        let mut outer = Mut::new(outer).ok_or(EINVAL)?;
-        set(&mut outer);
-        match outer.overflowed() {
-            true => Err(EINVAL),
-            false => Ok(()),
-        }
+        set_in(self.0.split_at_mut(OUTER).0, set)
     }
 
     /// Sets miscellaneous fields. `EINVAL` for a value that does not fit its field.
@@ -48,13 +42,7 @@ impl Headers {
         &mut self,
         set: impl FnOnce(&mut Mut<'_, ifc::fte_match_set_misc>),
     ) -> Result {
-        let (_, misc) = self.0.split_at_mut(OUTER);
-        let mut misc = Mut::new(misc).ok_or(EINVAL)?;
-        set(&mut misc);
-        match misc.overflowed() {
-            true => Err(EINVAL),
-            false => Ok(()),
-        }
+        set_in(self.0.split_at_mut(OUTER).1, set)
     }
 
     /// The outer headers.
@@ -76,6 +64,16 @@ impl Headers {
             false => 0,
         };
         part(outer, raw::MLX5_MATCH_OUTER_HEADERS) | part(misc, raw::MLX5_MATCH_MISC_PARAMETERS)
+    }
+}
+
+/// Sets fields of the part that `bytes` are. `EINVAL` for a value that does not fit its field.
+fn set_in<S>(bytes: &mut [u8], set: impl FnOnce(&mut Mut<'_, S>)) -> Result {
+    let mut part = Mut::new(bytes).ok_or(EINVAL)?;
+    set(&mut part);
+    match part.overflowed() {
+        true => Err(EINVAL),
+        false => Ok(()),
     }
 }
 

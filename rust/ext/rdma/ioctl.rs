@@ -25,7 +25,7 @@ pub use self::{
 use self::{
     own::Owned,
     rules::Ruled,
-    tree::{Asked, OnDevice, OnPd, Paged},
+    tree::{Asked, Described, OnDevice, OnPd, Paged},
 };
 use super::{
     object::{Context, Pd},
@@ -251,12 +251,12 @@ impl<D: UserVerbs> Definition<D> {
 
     /// An object by which processes have pages of the device.
     pub const fn pages<M: PageMethods<D>>() -> Self {
-        Self::tree(Paged::<D, M>::TREE)
+        Self::tree(Described::<Paged<D, M>>::TREE)
     }
 
     /// An object of the driver's own.
     pub const fn object<O: ObjectMethods<D>>() -> Self {
-        Self::tree(Owned::<D, O>::TREE)
+        Self::tree(Described::<Owned<D, O>>::TREE)
     }
 
     /// Methods by which processes make flow rules of such objects.
@@ -297,8 +297,8 @@ pub trait PdMethod<D: UserVerbs>: 'static {
     fn call(data: &D::Data, pd: Pd<'_, D::Pd>, call: &mut Call<'_>) -> Result;
 }
 
-/// An object that is a page of the device. There are a method that makes it and one that destroys it.
-pub trait PageMethods<D: UserVerbs>: 'static {
+/// Numbers of an object of the driver's own: there are a method that makes it and one that destroys it.
+pub trait ObjectNumbers: 'static {
     /// Its number.
     const OBJECT: u16;
     /// The method that makes it.
@@ -311,7 +311,10 @@ pub trait PageMethods<D: UserVerbs>: 'static {
     const DESTROY: u16;
     /// The attribute of that for the object.
     const OLD: u16;
+}
 
+/// An object that is a page of the device.
+pub trait PageMethods<D: UserVerbs>: ObjectNumbers {
     /// Gets a page from the device. Sleeps.
     fn create(
         data: &D::Data,

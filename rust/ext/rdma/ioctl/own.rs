@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Objects of a driver's own: made and destroyed by a process, and kept by what else the driver makes of them.
 
-use core::{marker::PhantomData, ops::Deref, slice};
+use core::{marker::PhantomData, ops::Deref};
 
 use kernel::{
     error::from_result,
@@ -22,26 +22,13 @@ use super::{
         object::{Context, Ref},
         verbs::UserVerbs,
     },
-    tree::{driver_number, method, pointers},
-    Attribute, Call,
+    tree::Handlers,
+    Call, ObjectNumbers,
 };
 
 /// An object of the driver's own. There are a method that makes it and one that destroys it, which is `EBUSY` while it is
 /// [`Held`].
-pub trait ObjectMethods<D: UserVerbs>: Sized + Send + Sync + 'static {
-    /// Its number.
-    const OBJECT: u16;
-    /// The method that makes it.
-    const CREATE: u16;
-    /// The attribute of that for the new object.
-    const NEW: u16;
-    /// What else that has, at most 7.
-    const ATTRIBUTES: &'static [Attribute];
-    /// The method that destroys it.
-    const DESTROY: u16;
-    /// The attribute of that for the object.
-    const OLD: u16;
-
+pub trait ObjectMethods<D: UserVerbs>: ObjectNumbers + Sized + Send + Sync {
     /// Makes one. Sleeps.
     fn create(
         data: &D::Data,
@@ -86,48 +73,11 @@ impl<T> Drop for Held<T> {
     }
 }
 
-/// The description of [`ObjectMethods`] for the core.
+/// [`ObjectMethods`] as the core calls them.
 pub(super) struct Owned<D, O>(PhantomData<(D, O)>);
 
-impl<D: UserVerbs, O: ObjectMethods<D>> Owned<D, O> {
-    /// In the part of the numbers that is for drivers: no object of the core is taken for one.
-    pub(super) const OBJECT: u16 = driver_number(O::OBJECT);
-    const NEW: &'static Attribute = &Attribute::object(
-        O::NEW,
-        Self::OBJECT,
-        bindings::uverbs_obj_access_UVERBS_ACCESS_NEW,
-    );
-    const OLD: &'static Attribute = &Attribute::object(
-        O::OLD,
-        Self::OBJECT,
-        bindings::uverbs_obj_access_UVERBS_ACCESS_DESTROY,
-    );
-    const CREATE: &'static bindings::uverbs_method_def = &method(
-        O::CREATE,
-        &pointers(slice::from_ref(Self::NEW), O::ATTRIBUTES),
-        Some(Self::create),
-    );
-    // The core has a handler for that.
-    const DESTROY: &'static bindings::uverbs_method_def = &method(
-        O::DESTROY,
-        &pointers(slice::from_ref(Self::OLD), &[]),
-        Some(bindings::uverbs_destroy_def_handler),
-    );
-    const METHODS: &'static [*const bindings::uverbs_method_def; 2] =
-        &[Self::CREATE, Self::DESTROY];
-    const KIND: &'static bindings::uverbs_obj_idr_type = &bindings::uverbs_obj_idr_type {
-        type_: bindings::uverbs_obj_type {
-            type_class: &raw const bindings::uverbs_idr_class,
-            obj_size: size_of::<bindings::ib_uobject>(),
-        },
-        destroy_object: Some(Self::destroy),
-    };
-    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
-        id: Self::OBJECT,
-        type_attrs: &raw const Self::KIND.type_,
-        num_methods: 2,
-        methods: (&raw const *Self::METHODS).cast(),
-    };
+impl<D: UserVerbs, O: ObjectMethods<D>> Handlers for Owned<D, O> {
+    type Numbers = O;
 
     extern "C" fn create(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
         // SAFETY: The core passes a new object of a context of this driver's device, both for this call. It is the

@@ -15,7 +15,7 @@ use super::{
         verbs::UserVerbs,
     },
     own::{Held, ObjectMethods, Owned},
-    tree::{method, pointers, Pointers},
+    tree::{destroying, extension, method, pointers, Described, Methods, Pointers},
     Attribute, Call,
 };
 
@@ -63,7 +63,7 @@ impl<D: UserVerbs, M: RuleMethods<D>> Ruled<D, M> {
         ),
         Attribute::object(
             M::FROM,
-            Owned::<D, M::From>::OBJECT,
+            Described::<Owned<D, M::From>>::OBJECT,
             bindings::uverbs_obj_access_UVERBS_ACCESS_READ,
         ),
         Attribute::object_with(
@@ -81,20 +81,12 @@ impl<D: UserVerbs, M: RuleMethods<D>> Ruled<D, M> {
     const ATTRIBUTES: &'static Pointers = &pointers(Self::OBJECTS, M::ATTRIBUTES);
     const CREATE: &'static bindings::uverbs_method_def =
         &method(M::CREATE, Self::ATTRIBUTES, Some(Self::create));
-    // The core has a handler for that, and destroys the rule as it does those of its verb.
-    const DESTROY: &'static bindings::uverbs_method_def = &method(
-        M::DESTROY,
-        &pointers(slice::from_ref(Self::OLD), &[]),
-        Some(bindings::uverbs_destroy_def_handler),
-    );
-    const METHODS: &'static [*const bindings::uverbs_method_def; 2] =
-        &[Self::CREATE, Self::DESTROY];
-    pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
-        id: Self::FLOW,
-        type_attrs: ptr::null(),
-        num_methods: 2,
-        methods: (&raw const *Self::METHODS).cast(),
-    };
+    // The core destroys the rule as it does those of its verb.
+    const DESTROY: &'static bindings::uverbs_method_def =
+        &destroying(M::DESTROY, &pointers(slice::from_ref(Self::OLD), &[]));
+    const METHODS: &'static Methods<2> = &[Self::CREATE, Self::DESTROY];
+    pub(super) const TREE: &'static bindings::uverbs_object_def =
+        &extension(Self::FLOW, Self::METHODS);
 
     extern "C" fn create(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
         // SAFETY: The core has made the new object and looked the others up, which are of a context of this driver's

@@ -11,7 +11,7 @@ use rmlx5_bindings as bindings;
 
 use super::{
     super::{device::Shell, object::Ref, page::Entry, verbs::UserVerbs},
-    Attribute, Call, ContextAnswer, DeviceMethod, PageMethods, PdMethod,
+    Attribute, Call, ContextAnswer, DeviceMethod, ObjectNumbers, PageMethods, PdMethod,
 };
 
 /// Most attributes of a method.
@@ -59,14 +59,25 @@ pub(super) const fn method(
 // CAST: a small number.
 const DEVICE: u16 = bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE as u16;
 
-type Methods = [*const bindings::uverbs_method_def; 1];
+/// The method that destroys an object, for which the core has a handler.
+pub(super) const fn destroying(
+    id: u16,
+    attributes: &'static Pointers,
+) -> bindings::uverbs_method_def {
+    method(id, attributes, Some(bindings::uverbs_destroy_def_handler))
+}
 
-/// A method more for an object that the core has.
-const fn extension(object: u16, methods: &'static Methods) -> bindings::uverbs_object_def {
+pub(super) type Methods<const N: usize> = [*const bindings::uverbs_method_def; N];
+
+/// Methods more for an object that the core has.
+pub(super) const fn extension<const N: usize>(
+    object: u16,
+    methods: &'static Methods<N>,
+) -> bindings::uverbs_object_def {
     bindings::uverbs_object_def {
         id: object,
         type_attrs: ptr::null(),
-        num_methods: methods.len(),
+        num_methods: N,
         methods: (&raw const *methods).cast(),
     }
 }
@@ -84,7 +95,7 @@ impl<A: ContextAnswer> Asked<A> {
         Self::ATTRIBUTES,
         None,
     );
-    const METHODS: &'static Methods = &[Self::METHOD];
+    const METHODS: &'static Methods<1> = &[Self::METHOD];
     pub(super) const TREE: &'static bindings::uverbs_object_def = &extension(DEVICE, Self::METHODS);
 }
 
@@ -96,7 +107,7 @@ impl<D: UserVerbs, M: DeviceMethod<D>> OnDevice<D, M> {
     const ATTRIBUTES: &'static Pointers = &pointers(slice::from_ref(Self::FIRST), M::REST);
     const METHOD: &'static bindings::uverbs_method_def =
         &method(driver_number(M::METHOD), Self::ATTRIBUTES, Some(Self::call));
-    const METHODS: &'static Methods = &[Self::METHOD];
+    const METHODS: &'static Methods<1> = &[Self::METHOD];
     pub(super) const TREE: &'static bindings::uverbs_object_def = &extension(DEVICE, Self::METHODS);
 
     extern "C" fn call(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
@@ -124,7 +135,7 @@ impl<D: UserVerbs, M: PdMethod<D>> OnPd<D, M> {
     const ATTRIBUTES: &'static Pointers = &pointers(slice::from_ref(Self::HANDLE), M::ATTRIBUTES);
     const METHOD: &'static bindings::uverbs_method_def =
         &method(M::METHOD, Self::ATTRIBUTES, Some(Self::call));
-    const METHODS: &'static Methods = &[Self::METHOD];
+    const METHODS: &'static Methods<1> = &[Self::METHOD];
     pub(super) const TREE: &'static bindings::uverbs_object_def =
         &extension(Self::PD, Self::METHODS);
 
@@ -147,48 +158,63 @@ pub(super) const fn driver_number(number: u16) -> u16 {
     number
 }
 
-/// The description of [`PageMethods`] for the core.
-pub(super) struct Paged<D, M>(PhantomData<(D, M)>);
+/// How the core makes and destroys an object of the driver's own.
+pub(super) trait Handlers {
+    type Numbers: ObjectNumbers;
 
-impl<D: UserVerbs, M: PageMethods<D>> Paged<D, M> {
-    /// In the part of the numbers that is for drivers: no object of the core is taken for a page.
-    const OBJECT: u16 = driver_number(M::OBJECT);
+    extern "C" fn create(attrs: *mut bindings::uverbs_attr_bundle) -> c_int;
+
+    extern "C" fn destroy(
+        object: *mut bindings::ib_uobject,
+        why: bindings::rdma_remove_reason,
+        attrs: *mut bindings::uverbs_attr_bundle,
+    ) -> c_int;
+}
+
+/// The description of [`ObjectNumbers`] and what belongs to them for the core.
+pub(super) struct Described<H>(PhantomData<H>);
+
+impl<H: Handlers> Described<H> {
+    /// In the part of the numbers that is for drivers: no object of the core is taken for one of these.
+    pub(super) const OBJECT: u16 = driver_number(H::Numbers::OBJECT);
     const NEW: &'static Attribute = &Attribute::object(
-        M::NEW,
+        H::Numbers::NEW,
         Self::OBJECT,
         bindings::uverbs_obj_access_UVERBS_ACCESS_NEW,
     );
     const OLD: &'static Attribute = &Attribute::object(
-        M::OLD,
+        H::Numbers::OLD,
         Self::OBJECT,
         bindings::uverbs_obj_access_UVERBS_ACCESS_DESTROY,
     );
     const CREATE: &'static bindings::uverbs_method_def = &method(
-        M::CREATE,
-        &pointers(slice::from_ref(Self::NEW), M::ATTRIBUTES),
-        Some(Self::create),
+        H::Numbers::CREATE,
+        &pointers(slice::from_ref(Self::NEW), H::Numbers::ATTRIBUTES),
+        Some(H::create),
     );
-    // The core has a handler for that.
-    const DESTROY: &'static bindings::uverbs_method_def = &method(
-        M::DESTROY,
+    const DESTROY: &'static bindings::uverbs_method_def = &destroying(
+        H::Numbers::DESTROY,
         &pointers(slice::from_ref(Self::OLD), &[]),
-        Some(bindings::uverbs_destroy_def_handler),
     );
-    const METHODS: &'static [*const bindings::uverbs_method_def; 2] =
-        &[Self::CREATE, Self::DESTROY];
+    const METHODS: &'static Methods<2> = &[Self::CREATE, Self::DESTROY];
     const KIND: &'static bindings::uverbs_obj_idr_type = &bindings::uverbs_obj_idr_type {
         type_: bindings::uverbs_obj_type {
             type_class: &raw const bindings::uverbs_idr_class,
             obj_size: size_of::<bindings::ib_uobject>(),
         },
-        destroy_object: Some(Self::destroy),
+        destroy_object: Some(H::destroy),
     };
     pub(super) const TREE: &'static bindings::uverbs_object_def = &bindings::uverbs_object_def {
-        id: Self::OBJECT,
         type_attrs: &raw const Self::KIND.type_,
-        num_methods: 2,
-        methods: (&raw const *Self::METHODS).cast(),
+        ..extension(Self::OBJECT, Self::METHODS)
     };
+}
+
+/// [`PageMethods`] as the core calls them.
+pub(super) struct Paged<D, M>(PhantomData<(D, M)>);
+
+impl<D: UserVerbs, M: PageMethods<D>> Handlers for Paged<D, M> {
+    type Numbers = M;
 
     extern "C" fn create(attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
         // SAFETY: The core passes a new object of a context of this driver's device, both for this call. It is the

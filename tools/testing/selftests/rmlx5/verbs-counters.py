@@ -21,7 +21,6 @@ import pyverbs.enums as e
 import verbs_rc
 
 device, index, *wanted = sys.argv[1:]
-LIMIT = 60
 SOME, ANY = "at least 1", "any number"
 ALL = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
 # An acknowledgement is waited for three times, 4 ms or a few times that; a receive is asked for three times, each 10 us later.
@@ -31,19 +30,6 @@ context = Context(name=device)
 gid = context.query_gid(1, int(index))
 pd = PD(context)
 mr = MR(pd, 4096, ALL)
-
-
-def counter(name):
-    with open(f"/sys/class/infiniband/{device}/ports/1/hw_counters/{name}") as file:
-        return int(file.read())
-
-
-def until(what, condition):
-    end = time.monotonic() + LIMIT
-    while not condition():
-        if time.monotonic() > end:
-            sys.exit(f"{what()} after {LIMIT} s")
-        time.sleep(0.01)
 
 
 class Pair:
@@ -78,7 +64,7 @@ class Pair:
             done.extend(wc.status for wc in self.cqs[side].poll(16)[1])
             return len(done) >= len(statuses)
 
-        until(lambda: f"side {side}: completions {done} of {len(statuses)}", all_there)
+        verbs_rc.until(lambda: f"side {side}: completions {done} of {len(statuses)}", all_there)
         if done != list(statuses):
             sys.exit(f"side {side}: completions {done}, not {list(statuses)}")
 
@@ -169,11 +155,11 @@ for cause in CAUSES:
         continue
     # The kernel asks the card at most every 10 ms.
     time.sleep(0.02)
-    before = {name: counter(name) for name in NAMES}
+    before = {name: verbs_rc.counter(device, name) for name in NAMES}
     pair, expected = cause()
     pair.close()
     time.sleep(0.02)
-    grown = {name: counter(name) - before[name] for name in NAMES}
+    grown = {name: verbs_rc.counter(device, name) - before[name] for name in NAMES}
     print(cause.__name__, {name: number for name, number in grown.items() if number})
     for name, number in grown.items():
         right = expected.get(name, 0)

@@ -8,7 +8,6 @@ there is a receive.
 """
 
 import sys
-import time
 
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -22,20 +21,10 @@ import verbs_rc
 
 device, index = sys.argv[1], int(sys.argv[2])
 TEXT = b"a message that has to wait"
-LIMIT = 60
 
 
 def naks():
-    with open(f"/sys/class/infiniband/{device}/ports/1/hw_counters/rnr_nak_retry_err") as counter:
-        return int(counter.read())
-
-
-def until(what, condition):
-    end = time.monotonic() + LIMIT
-    while not condition():
-        if time.monotonic() > end:
-            sys.exit(f"{what} after {LIMIT} s")
-        time.sleep(0.02)
+    return verbs_rc.counter(device, "rnr_nak_retry_err")
 
 
 def main():
@@ -50,7 +39,7 @@ def main():
     before = naks()
     mr.write(TEXT, len(TEXT))
     qp.post_send(SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[SGE(mr.buf, len(TEXT), mr.lkey)]))
-    until("no RNR NAK is counted", lambda: naks() > before)
+    verbs_rc.until(lambda: "no RNR NAK is counted", lambda: naks() > before)
     if cq.poll(1)[0]:
         sys.exit("a completion before a receive was posted")
     qp.post_recv(RecvWR(num_sge=1, sg=[SGE(mr.buf + 2048, 1024, mr.lkey)]))
@@ -60,7 +49,7 @@ def main():
         done.extend(cq.poll(2)[1])
         return len(done) == 2
 
-    until(f"{len(done)} completions of 2", both)
+    verbs_rc.until(lambda: f"{len(done)} completions of 2", both)
     failed = [wc.status for wc in done if wc.status != e.IBV_WC_SUCCESS]
     if failed:
         sys.exit(f"completions failed: {failed}")

@@ -1,10 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the tests by pyverbs share: an RC QP that is connected, and small writes of it."""
+"""What the tests by pyverbs share: an RC QP that is connected, and small writes of it; counters, and waiting for them."""
+
+import sys
+import time
 
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.qp import QPAttr
 from pyverbs.wr import SGE, SendWR
 import pyverbs.enums as e
+
+
+# Seconds, however slow the machine.
+LIMIT = 60
+
+
+def counter(device, name):
+    """What a counter of the port of RDMA device `device` says."""
+    with open(f"/sys/class/infiniband/{device}/ports/1/hw_counters/{name}") as file:
+        return int(file.read())
+
+
+def until(what, condition):
+    """Waits; ends the program with what `what` says when it takes too long."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        if time.monotonic() > end:
+            sys.exit(f"{what()} after {LIMIT} s")
+        time.sleep(0.01)
 
 
 def attributes(qp, gid, index, access, number=None, reads=1, psn=0, **others):
