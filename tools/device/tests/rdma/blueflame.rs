@@ -4,15 +4,6 @@
 
 use super::{node::*, op, pair::*, CE};
 
-fn nops() -> (Node, End) {
-    let mut node = Node::new(1);
-    let a = end(&mut node, 0);
-    let (mac, gid) = (node.mac, node.gid);
-    node.move_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
-    node.move_rts(&a.qp, Link::default());
-    (node, a)
-}
-
 /// Posts a NOP that asks for nothing, and gives the line that would: what goes to the register.
 fn post(node: &mut Node, a: &mut End) -> Vec<u8> {
     let index = u32::from(a.qp.sq_pi);
@@ -39,7 +30,7 @@ fn taken(node: &Node) -> (u64, u64) {
 
 #[test]
 fn what_the_register_got_is_executed() {
-    let (mut node, mut a) = nops();
+    let (mut node, mut a) = alone();
     for half in [0, 0x100, 0] {
         let line = post(&mut node, &mut a);
         let at = register(&node) + half;
@@ -52,7 +43,7 @@ fn what_the_register_got_is_executed() {
 
 #[test]
 fn a_line_in_pieces_is_a_plain_doorbell() {
-    let (mut node, mut a) = nops();
+    let (mut node, mut a) = alone();
     for size in [8, 16, 32, 56] {
         let line = post(&mut node, &mut a);
         let at = register(&node);
@@ -71,7 +62,7 @@ fn a_line_in_pieces_is_a_plain_doorbell() {
 
 #[test]
 fn only_the_next_request_counts() {
-    let (mut node, mut a) = nops();
+    let (mut node, mut a) = alone();
     post(&mut node, &mut a);
     let second = post(&mut node, &mut a);
     let at = register(&node);
@@ -83,7 +74,7 @@ fn only_the_next_request_counts() {
 
 #[test]
 fn a_line_ahead_of_the_record_is_forgotten() {
-    let (mut node, mut a) = nops();
+    let (mut node, mut a) = alone();
     let line = post(&mut node, &mut a);
     node.driver.machine.poke(a.qp.record + 4, &[0; 4]);
     let at = register(&node);
@@ -97,7 +88,7 @@ fn a_line_ahead_of_the_record_is_forgotten() {
 
 #[test]
 fn nonsense_in_a_line_is_the_error_it_is_in_memory() {
-    let (mut node, mut a) = nops();
+    let (mut node, mut a) = alone();
     let mut line = post(&mut node, &mut a);
     // Another queue's number behind a doorbell for this one cannot be: the size is what can lie.
     line[7] = 0x3f;

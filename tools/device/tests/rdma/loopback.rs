@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One card talking to itself: nothing on the cable, nothing left to a timer.
 
-use super::{node::*, op, pair::end, pattern, CE};
+use super::{
+    node::*,
+    op,
+    pair::{alone, end},
+    pattern, CE,
+};
 
 #[test]
 fn a_big_write_to_the_own_card_needs_no_timer_and_no_cable() {
@@ -43,11 +48,7 @@ fn a_big_write_to_the_own_card_needs_no_timer_and_no_cable() {
 
 #[test]
 fn a_qp_can_be_its_own_peer() {
-    let mut node = Node::new(1);
-    let mut a = end(&mut node, 0);
-    let (mac, gid) = (node.mac, node.gid);
-    node.move_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
-    node.move_rts(&a.qp, Link::default());
+    let (mut node, mut a) = alone();
     let mr = node.mr(8192, ALL);
     let bytes = pattern(4000, 8);
     node.fill(&mr, &bytes);
@@ -63,11 +64,7 @@ fn a_qp_can_be_its_own_peer() {
 #[test]
 fn completions_carry_the_clock_of_the_card_and_failed_ones_do_not() {
     const TIMER: u64 = 0x1000;
-    let mut node = Node::new(1);
-    let mut a = end(&mut node, 0);
-    let (mac, gid) = (node.mac, node.gid);
-    node.move_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
-    node.move_rts(&a.qp, Link::default());
+    let (mut node, mut a) = alone();
     let mr = node.mr(8192, ALL);
     // Long enough for the upper half of the clock to count.
     for seconds in [1, 9] {

@@ -138,6 +138,16 @@ pub fn end(node: &mut Node, st: u64) -> End {
     End { cq, qp }
 }
 
+/// A card with an RC QP that is its own peer.
+pub fn alone() -> (Node, End) {
+    let mut node = Node::new(1);
+    let a = end(&mut node, 0);
+    let (mac, gid) = (node.mac, node.gid);
+    node.move_rtr(&a.qp, a.qp.qpn, mac, gid, Link::default());
+    node.move_rts(&a.qp, Link::default());
+    (node, a)
+}
+
 /// Two connected ends on the two cards; `st` 0 is RC, 1 UC.
 pub fn connect(pair: &mut Pair, st: u64, link: Link) -> (End, End) {
     let a = end(&mut pair.a, st);
